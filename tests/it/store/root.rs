@@ -109,4 +109,14 @@ async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
     workspace.all_polled().await;
     daemon.stop().await;
     assert_eq!(of_others(&state), none);
+
+    // Begun again, and made again.
+    fs::remove_file(state.join("mirror.db")).unwrap();
+    for command in [&["restore", "--new-store"][..], &["verify", "--rebuild"]] {
+        let made = place.run(command).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+        assert_eq!(of_others(&state), none, "after {command:?}");
+    }
+    let next = place.run_by(&AS_SERVICE, &["once"]).await;
+    assert_eq!(next.code, Some(0), "{next:?}");
 }

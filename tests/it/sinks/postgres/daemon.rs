@@ -12,12 +12,17 @@ async fn mirrored(role: &Role) -> (Workspace, Place) {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.write("url", &role.url);
+    configure(&place, role, "north");
+    (workspace, place)
+}
+
+/// Lets the place store everything in the role's schema under this name.
+fn configure(place: &Place, role: &Role, workspace: &str) {
     place.configure(&format!(
         "[sinks.warehouse]\ntype = \"postgres\"\nurl_file = \"url\"\nschema = \"{}\"\n\
-         workspace = \"north\"\n",
+         workspace = \"{workspace}\"\n",
         role.name
     ));
-    (workspace, place)
 }
 
 /// Waits until the sink has the whole log.
@@ -154,5 +159,49 @@ async fn under_a_workspace_name_that_another_store_uses_nothing_is_stored_or_rem
     assert!(!theirs.log().contains("DELETE"), "{}", theirs.log());
     other.stop().await;
     same(&ours, &role).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_ahead_of_a_store_that_was_put_back_passes_over_no_change() {
+    let Some(server) = Postgres::shared() else {
+        return;
+    };
+    let role = server.role().await;
+    let (workspace, place) = mirrored(&role).await;
+    let daemon = place.started().await;
+    workspace.all_polled().await;
+    add(&workspace, &place, 3).await;
+    daemon.stop().await;
+    // As `cp` of a stopped mirror.
+    let kept = ["mirror.db", "mirror.db-wal"].map(|name| std::fs::read(place.path(name)).unwrap());
+    let daemon = place.started().await;
+    add(&workspace, &place, 9).await;
+    daemon.stop().await;
+    for (name, bytes) in ["mirror.db", "mirror.db-wal"].iter().zip(kept) {
+        std::fs::write(place.path(name), bytes).unwrap();
+    }
+    std::fs::remove_file(place.path("mirror.db-shm")).unwrap();
+    // A page shows none of the nine any more: other changes get their numbers.
+    for _ in 0..120 {
+        workspace.add(Route::Leads, json!({"name": "Quite another"}));
+    }
+    let before = place.number("SELECT max(seq) FROM changes");
+    let daemon = place.started().await;
+    let said = "give this sink a `workspace` name that no store uses";
+    wait_until("it says so", || place.log().contains(said)).await;
+    daemon.stop().await;
+    let stored = place.number("SELECT max(seq) FROM changes");
+    assert!(stored > before + 50, "{before} {stored}");
+    let waiting = "SELECT (SELECT count(*) FROM _queue) \
+                   + (SELECT count(*) FROM changes, _sinks WHERE seq > position)";
+    assert_eq!(place.number(waiting), stored - before, "each of them waits");
+
+    configure(&place, &role, "north-2");
+    let daemon = place.started().await;
+    done(&place).await;
+    let theirs = "SELECT count(*) FROM {s}.changes WHERE workspace = 'north-2'";
+    let ours = place.number("SELECT count(*) FROM changes");
+    assert_eq!(role.number(theirs).await, ours);
     daemon.stop().await;
 }
