@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use secrecy::SecretString;
 
-use crate::files::owner::folder_of;
+use crate::files::owner::{folder_of, is_in_foreign_folder};
 
 /// Where the shipped units keep the configuration and the state.
 const CONFIG_DIR: &str = "/etc/shopmirror";
@@ -52,10 +52,12 @@ impl Base {
     }
 
     /// The path of the store; if it is a link, the file that it leads to. The lock and the socket
-    /// lie beside that file, so that they are found through every link.
+    /// lie beside that file, so that they are found through every link. A link that root may not
+    /// follow stays: opening it is refused.
     pub(super) fn store_path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = self.state_path(path);
         match std::fs::read_link(&path) {
+            Ok(_) if is_in_foreign_folder(&path) => path,
             Ok(target) => std::fs::canonicalize(&path).unwrap_or(path.with_file_name(target)),
             Err(_) => path,
         }

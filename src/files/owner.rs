@@ -1,20 +1,67 @@
 //! Files and folders that root makes in a folder of another user belong to that user.
 //!
 //! The state folder belongs to the service's user. A file of root in it, made by `restore` or by a
-//! first `once`, would keep the service from starting. SQLite does the same for its side files.
+//! first `once`, would keep the service from starting. SQLite does the same for its side files. That
+//! user could also lay a link there, so root follows none in such a folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown, lchown};
 use std::path::Path;
 
-/// Opens a file to read and write it; if it does not exist, creates it with mode 0640.
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// True if this process is root, and the folder in which `path` lies belongs to another user.
+pub(crate) fn is_in_foreign_folder(path: &Path) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        return false;
+    }
+    match fs::metadata(folder_of(path)) {
+        Ok(folder) => folder.uid() != 0,
+        Err(_) => false,
+    }
+}
+
+/// Refuses a link that root would follow in a folder of another user, who may lead it anywhere.
+///
+/// # Errors
+/// If `path` is one; the error says what to do.
+pub(crate) fn refuse_foreign_link(path: &Path) -> io::Result<()> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    if is_link && is_in_foreign_folder(path) {
+        return Err(foreign_link(path));
+    }
+    Ok(())
+}
+
+fn foreign_link(path: &Path) -> io::Error {
+    let user = match fs::metadata(folder_of(path)) {
+        Ok(folder) => folder.uid().to_string(),
+        Err(_) => "USER".to_owned(),
+    };
+    io::Error::other(format!(
+        "it is a link in a folder of another user, and root follows none there: run the command as \
+         that user (sudo -u '#{user}'), or name the real place as `path` in [store]"
+    ))
+}
+
+/// Opens a file to read and write it; if it does not exist, creates it with mode 0640. Root follows
+/// no link in a folder of another user.
 pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
+    let is_foreign = is_in_foreign_folder(path);
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o640);
+    if is_foreign {
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    }
     match options.clone().create_new(true).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            options.create(true).truncate(false).open(path)
+            let opened = options.create(true).truncate(false).open(path);
+            match opened {
+                Err(error) if is_foreign && is_loop(&error) => Err(foreign_link(path)),
+                opened => opened,
+            }
         }
         made => {
             let file = made?;
@@ -22,6 +69,11 @@ pub(crate) fn open_or_create(path: &Path) -> io::Result<File> {
             Ok(file)
         }
     }
+}
+
+/// True if a link was met that was not to be followed.
+fn is_loop(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 /// Gives a file that was just created to the owner of its folder. Only for a file that `create_new`

@@ -276,7 +276,17 @@ pub(super) fn connect(path: &Path, wait: Duration) -> rusqlite::Result<Connectio
 }
 
 fn connect_by(path: &Path, flag: OpenFlags, wait: Duration) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, flag | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let mut flags = flag | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut place = path.to_owned();
+    if owner::is_in_foreign_folder(path)
+        && let Ok(folder) = owner::folder_of(path).canonicalize()
+        && let Some(name) = path.file_name()
+    {
+        // The folders above may be links; the file itself may not have become one meanwhile.
+        flags |= OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        place = folder.join(name);
+    }
+    let connection = Connection::open_with_flags(&place, flags)?;
     connection.busy_timeout(wait)?;
     for (option, on) in OPTIONS {
         connection.set_db_config(option, on)?;
@@ -383,6 +393,7 @@ pub(super) fn permitted(path: &Path, action: &'static str, how: Access) -> Resul
 
 /// Opens a connection that can only read.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    owner::refuse_foreign_link(path).map_err(StoreError::io("open", path))?;
     permitted(path, "read", Access::READ_OK)?;
     let connection = connect_by(path, OpenFlags::SQLITE_OPEN_READ_ONLY, COMMAND_WAIT)?;
     if identify(&connection, path)? == 0 {

@@ -56,6 +56,7 @@ pub fn restore(
             reason,
         });
     }
+    owner::refuse_foreign_link(store).map_err(StoreError::io("replace", store))?;
     let folder = owner::folder_of(store);
     owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
     let lock = Lock::take(store)?;

@@ -2,7 +2,7 @@
 //! the service can go on with it. Only root can run this test.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -119,4 +119,62 @@ async fn what_root_makes_in_the_folder_of_the_service_belongs_to_the_service() {
     }
     let next = place.run_by(&AS_SERVICE, &["once"]).await;
     assert_eq!(next.code, Some(0), "{next:?}");
+}
+
+#[tokio::test]
+async fn root_follows_no_link_in_the_folder_of_the_service() {
+    let workspace = Workspace::start().await;
+    let Some(place) = of_the_service(&workspace).await else {
+        return;
+    };
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let backup = place.path("backup.db");
+    let saved = place.run(["backup", backup.to_str().unwrap()]).await;
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    let victim = place.path("victim");
+    fs::write(&victim, "a file of root").unwrap();
+    let store = place.path("state/mirror.db");
+    let lock = place.path("state/mirror.db-lock");
+    let aside = place.path("state/aside");
+
+    fs::rename(&lock, &aside).unwrap();
+    symlink(&victim, &lock).unwrap();
+    for command in [&["once"][..], &["restore", backup.to_str().unwrap()]] {
+        let ended = place.run(command).await;
+        assert_eq!(ended.code, Some(74), "{command:?}: {ended:?}");
+        assert!(
+            ended.err.contains("sudo -u '#65534'"),
+            "{command:?}: {ended:?}"
+        );
+    }
+    fs::rename(&aside, &lock).unwrap();
+
+    fs::rename(&store, &aside).unwrap();
+    symlink(&victim, &store).unwrap();
+    for command in [
+        &["once"][..],
+        &["restore", backup.to_str().unwrap()],
+        &["records", "jobs"],
+    ] {
+        let ended = place.run(command).await;
+        assert_ne!(ended.code, Some(0), "{command:?}: {ended:?}");
+        assert!(
+            ended.err.contains("sudo -u '#65534'"),
+            "{command:?}: {ended:?}"
+        );
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "a file of root");
+
+    // For the service's user a link is as good as any file.
+    fs::remove_file(&store).unwrap();
+    symlink("aside", &store).unwrap();
+    fs::rename(&lock, place.path("state/aside-lock")).unwrap();
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::rename(
+            place.path(&format!("state/mirror.db{suffix}")),
+            place.path(&format!("state/aside{suffix}")),
+        );
+    }
+    let listed = place.run_by(&AS_SERVICE, &["records", "jobs"]).await;
+    assert_eq!(listed.code, Some(0), "{listed:?}");
 }
