@@ -24,6 +24,9 @@ pub(super) const EVERY: Duration = Duration::from_secs(1);
 const NUMBERS_EVERY: Duration = Duration::from_secs(5);
 /// Reads of reports and records at the same time.
 const READS_MAX: usize = 2;
+/// Live pages that stay current at the same time: fewer than connections, so that other requests
+/// are answered beside them.
+const STREAMS_MAX: usize = 192;
 /// How long a request waits for its turn.
 const TURN: Duration = Duration::from_secs(5);
 /// The longest time that one request may read. A report has its own limit within this one.
@@ -40,6 +43,8 @@ pub(super) struct PageContext {
     store: Store,
     pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
+    /// One permit for each stream of a live page that may still be opened.
+    pub(super) streams: Arc<Semaphore>,
 }
 
 impl PageContext {
@@ -52,6 +57,7 @@ impl PageContext {
             store,
             page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         }
     }
 

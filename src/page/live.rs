@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -59,11 +59,16 @@ impl Live {
     }
 
     fn stream(self, context: Arc<PageContext>) -> Response {
+        let Ok(permit) = Arc::clone(&context.streams).try_acquire_owned() else {
+            let text = "too many pages are open: reload this one for what is new\n";
+            return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+        };
         // The first event is sent at once.
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let viewer = (context, tick, Vec::new());
-        let events = stream::unfold(viewer, move |(context, mut tick, mut sent)| async move {
+        let viewer = (context, tick, Vec::new(), permit);
+        let events = stream::unfold(viewer, move |viewer| async move {
+            let (context, mut tick, mut sent, permit) = viewer;
             loop {
                 tick.tick().await;
                 let parts = self.parts(&context).await;
@@ -77,7 +82,8 @@ impl Live {
                 sent = parts;
                 if !changed.is_empty() {
                     let event = Event::default().event("page").retry(RETRY).data(changed);
-                    return Some((Ok::<_, Infallible>(event), (context, tick, sent)));
+                    let viewer = (context, tick, sent, permit);
+                    return Some((Ok::<_, Infallible>(event), viewer));
                 }
             }
         });

@@ -538,3 +538,22 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     assert!(csv.contains("\"'=1+1<script>"), "{csv}");
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn other_requests_are_answered_beside_as_many_live_pages_as_connections() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.configure(LISTEN);
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    let mut pages = Vec::new();
+    // More are told so, and make room.
+    for _ in 0..256 {
+        pages.push(site.live().await);
+    }
+    pages[0].until("event: page").await;
+    assert_eq!(site.get("/healthz").await.code, 200);
+    assert_eq!(site.get("/metrics").await.code, 200);
+    pages[255].until("too many pages are open").await;
+    daemon.stop().await;
+}
