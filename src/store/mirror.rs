@@ -199,6 +199,7 @@ impl Mirror {
         fields: &Fields<'_>,
         rules: &FieldRules,
     ) -> rusqlite::Result<()> {
+        self.note_move(connection, &facts.id, facts.business.as_deref())?;
         self.put_row(connection, facts, fields, rules)?;
         sightings::put(connection, self.route, facts)
     }
@@ -259,8 +260,22 @@ impl Mirror {
             WHERE id = :id",
             self.route
         );
+        self.note_move(connection, id, business)?;
         connection.run(&sql, named_params! { ":id": id, ":business": business })?;
         sightings::seen_by_poll(connection, self.route, id, business)
+    }
+
+    /// Before a record is written: notes that it was in another business, if it is a job.
+    fn note_move(
+        &self,
+        connection: &Connection,
+        id: &str,
+        business: Option<&str>,
+    ) -> rusqlite::Result<()> {
+        if self.route != Route::Jobs {
+            return Ok(());
+        }
+        job_links::note_move(connection, id, business)
     }
 
     /// Lets a record count as first seen at a time: its id belonged to another one before.

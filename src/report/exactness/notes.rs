@@ -80,7 +80,7 @@ impl Knowledge {
         notes
     }
 
-    /// A note that amounts of payments are as last seen, if their list does not show old ones again.
+    /// A note that amounts are as last seen, if their lists do not show old records again.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -89,14 +89,17 @@ impl Knowledge {
         reader: &Reader,
         uses: &Uses,
     ) -> Result<Option<String>, StoreError> {
-        let route = Route::Payments;
-        if !uses.kinds || !self.hiding_edits.contains(&route) || !reader.has_left_pages(route)? {
-            return Ok(None);
+        let mut hides = false;
+        for (route, matters) in [
+            (Route::Payments, uses.kinds || uses.paid_sums),
+            (Route::Jobs, uses.paid_sums),
+        ] {
+            let is_hidden = matters && self.hiding_edits.contains(&route);
+            hides |= is_hidden && reader.has_left_pages(route)?;
         }
-        Ok(Some(
-            "amounts are as last seen: a payment that left the newest page is not shown again"
-                .to_owned(),
-        ))
+        Ok(hides.then(|| {
+            "amounts are as last seen: what left the newest page is not shown again".to_owned()
+        }))
     }
 
     /// A note that more is owed if a refund was missed.

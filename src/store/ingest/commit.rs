@@ -216,6 +216,7 @@ fn write_records(
         let (kind, before) = match write {
             Write::SeenByPoll => {
                 mirror.seen_by_poll(tx, id, business.as_deref())?;
+                written.jobs.extend(mirror.job_of(tx, id)?);
                 continue;
             }
             Write::First(kind) => (*kind, None),

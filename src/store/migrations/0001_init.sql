@@ -353,6 +353,13 @@ CREATE INDEX _job_states_again ON _job_states (id, completed_at, completed_again
     WHERE completed_again_at IS NOT NULL;
 CREATE INDEX _job_states_cancelled ON _job_states (id) WHERE is_cancelled;
 
+-- The businesses that jobs were moved from. Their older status changes and payments stay there.
+CREATE TABLE _job_moves (
+    id       TEXT NOT NULL,
+    business TEXT NOT NULL,
+    PRIMARY KEY (id, business)
+) WITHOUT ROWID;
+
 -- Which column of a mirror table holds which field.
 CREATE TABLE _columns (
     route    TEXT NOT NULL,

@@ -67,7 +67,7 @@ impl JobLink {
             "id" => format!("{job}.id = CAST({field} AS TEXT)"),
             key => format!("{job}.{} = {field}", quoted(key)),
         };
-        format!("{same} AND {}", in_same_business(child, job))
+        format!("{same} AND {}", in_business_of(child, job))
     }
 
     /// The same condition, to find the records of a job by an index of the field. The `+` keeps
@@ -83,14 +83,40 @@ impl JobLink {
              +{job}.id, +iif(CAST({number} AS TEXT) = {job}.id, {number}, NULL)\
              ) AND {}",
             quoted(&self.field),
-            in_same_business(child, job)
+            in_business_of(child, job)
         )
     }
 }
 
-/// Two businesses may use one number.
-fn in_same_business(child: &str, job: &str) -> String {
-    format!("{} = {}", business_of(child), business_of(job))
+/// Two businesses may use one number. A job that was moved left its older records where it was.
+fn in_business_of(child: &str, job: &str) -> String {
+    let own = business_of(child);
+    format!(
+        "({own} = {} OR EXISTS (SELECT 1 FROM _job_moves m \
+         WHERE m.id = {job}.id AND m.business = {own}))",
+        business_of(job)
+    )
+}
+
+/// Notes that a job is now in another business than before.
+pub(in crate::store) fn note_move(
+    connection: &Connection,
+    id: &str,
+    business: Option<&str>,
+) -> rusqlite::Result<()> {
+    let sql = format!(
+        "INSERT OR IGNORE INTO _job_moves (id, business)
+        SELECT j.id, {before}
+        FROM jobs j
+        WHERE j.id = :id
+            AND {before} <> coalesce(:business, (
+                SELECT value FROM _meta WHERE name = '{default}'
+            ), '')",
+        before = business_of("j"),
+        default = meta::DEFAULT_BUSINESS,
+    );
+    connection.run(&sql, named_params! { ":id": id, ":business": business })?;
+    Ok(())
 }
 
 /// A record of the workspace default belongs to the business that answers for it.
@@ -384,5 +410,45 @@ mod tests {
             None,
             "no job has this id"
         );
+    }
+
+    #[tokio::test]
+    async fn a_job_that_was_moved_keeps_the_status_changes_that_it_left_behind() {
+        let (_dir, store) = fixtures::open();
+        let shows = async |route, business: &'static str, second, records: Vec<String>| {
+            let poller = PollerId {
+                route,
+                business: Some(business.to_owned()),
+            };
+            let poll = Poll {
+                business: Some(business),
+                served: Some(business),
+                ..Poll::at(second)
+            };
+            let facts = poll.facts(&store);
+            store
+                .store_page(poller, page(&records), facts, None)
+                .await
+                .unwrap();
+        };
+        let job = |id: i64| {
+            format!(r#"{{"id":{id},"job_number":"R-{id}","status":"Ready","status_stage":"open"}}"#)
+        };
+        let since = async || {
+            let state = store.read(|reader| reader.job_state("7")).await.unwrap();
+            state.unwrap().since
+        };
+        shows(Route::Jobs, "1", 0, vec![job(8), job(7)]).await;
+        shows(Route::Jobs, "2", 1, vec![job(9)]).await;
+        let ready = r#"{"id":1,"job_number":"R-7","status":"Ready","status_stage":"open",
+            "created_at":"2026-03-01T10:00:00Z"}"#;
+        shows(Route::JobStatusChanges, "1", 2, vec![ready.to_owned()]).await;
+        let at = Some("2026-03-01T10:00:00.000000Z".to_owned());
+        assert_eq!(since().await, at);
+        // Without an edit.
+        shows(Route::Jobs, "2", 60, vec![job(9), job(7)]).await;
+        assert_eq!(since().await, at);
+        let moved = store.read(|reader| reader.record(Route::Jobs, "7")).await;
+        assert_eq!(moved.unwrap().unwrap()["_business"], "2");
     }
 }

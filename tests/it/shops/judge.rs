@@ -252,18 +252,52 @@ fn tells_last_seen(notes: &[String]) -> bool {
     })
 }
 
-/// Notes that say that records may be missing or may be too many.
-fn tells_doubt(notes: &[String]) -> bool {
-    let words = [
-        "complete since",
-        "may be missing",
-        "last read on",
-        "never read",
-    ];
-    tells_last_seen(notes)
-        || notes
-            .iter()
-            .any(|note| words.iter().any(|word| note.contains(word)))
+/// The words of a note that says why a list may lack a row of this report, or have one too many;
+/// all words of one line stand in one part of one note.
+fn doubts_of_rows(report: &str, is_told: bool) -> &'static [&'static [&'static str]] {
+    match (report, is_told) {
+        // Closed since, as far as a page could have shown it.
+        ("follow-ups", true) => &[&["leads", "was not seen since"], &["leads", "last read on"]],
+        ("follow-ups", false) => &[
+            &["leads", "complete since"],
+            &["leads", "may be missing"],
+            &["leads", "last read on"],
+            &["next_follow_up that cannot be read"],
+        ],
+        // Completed since.
+        ("repairs", true) => &[&["open repair", "not heard of since"]],
+        ("repairs", false) => &[
+            &["jobs", "complete since"],
+            &["jobs may be missing"],
+            &["more open repairs if completed ones were reopened"],
+            &["more if completed repairs were reopened"],
+        ],
+        // Paid since, or cancelled since, or its total was changed.
+        ("outstanding", true) => &[
+            &["payments may be missing"],
+            &["payments", "last read on"],
+            &["job status changes may be missing"],
+            &["payment has no amount that can be read"],
+            &["a total_amount that cannot be read"],
+        ],
+        ("outstanding", false) => &[
+            &["jobs", "complete since"],
+            &["jobs may be missing"],
+            &["no total_amount"],
+            &["if one of them was a refund, more is owed"],
+            &["payment has no amount that can be read"],
+        ],
+        _ => &[],
+    }
+}
+
+/// Whether notes say why the list of a report may lack a row, or have one too many.
+fn tells_doubt(notes: &[String], report: &str, is_told: bool) -> bool {
+    let mut parts = notes.iter().flat_map(|note| note.split("; "));
+    parts.any(|part| {
+        let mut doubts = doubts_of_rows(report, is_told).iter();
+        doubts.any(|words| words.iter().all(|word| part.contains(word)))
+    })
 }
 
 /// A report in one form, beside its truths.
@@ -421,7 +455,7 @@ impl Judge<'_, '_> {
                 verdict = *other;
             }
         }
-        if verdict.is_bad() && tells_doubt(&self.told.notes) {
+        if verdict.is_bad() && tells_doubt(&self.told.notes, self.place.report, is_told) {
             verdict = Verdict::RowsNoted;
         }
         let why = format!("row {key:?} is told: {is_told}, true: {is_true}");

@@ -259,6 +259,10 @@ impl World {
         for (id, payment) in &mut world.payments {
             copy_value(payment, shown.payments.get(id));
         }
+        world.paid.clear();
+        for payment in world.payments.values() {
+            *world.paid.entry(payment.job).or_default() += payment.amount;
+        }
         for (id, job) in &mut world.jobs {
             let status = job.status;
             copy_value(job, shown.jobs.get(id));
