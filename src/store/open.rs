@@ -165,8 +165,8 @@ fn or_unknown(holder: String) -> String {
     }
 }
 
-/// Opens the store of a place for writing, or makes a new file unless one was lost there. Reads only
-/// its first pages and the write-ahead log.
+/// Opens the store of a place for writing, or makes a new file unless one was lost there. Reads
+/// only its first pages and the write-ahead log.
 pub(super) fn open(place: &StorePlace) -> Result<(Connection, Lock), StoreError> {
     let path = place.path.as_path();
     // Before the folder is made: that of a disk which is not mounted is another one.

@@ -133,9 +133,9 @@ pub(super) fn forget_absent(connection: &Connection, route: Route) -> rusqlite::
     Ok(())
 }
 
-/// Notes which records are no longer on the poller's newest page, and when it showed them last: when
-/// the row `before` was the last one; and which are there now, after the row `now`. Returns the
-/// records that left or came back.
+/// Notes which records are no longer on the poller's newest page, and when it showed them last:
+/// when the row `before` was the last one; and which are there now, after the row `now`. Returns
+/// the records that left or came back.
 pub(super) fn note(
     connection: &Connection,
     id: &PollerId,

@@ -1,6 +1,6 @@
-//! Makes the store again in a new file: what only the store knows is copied row by row, what follows
-//! from it is made from that and never read. So a table that another program altered, and pages that
-//! cannot be read, cost no more than the rows in them.
+//! Makes the store again in a new file: what only the store knows is copied row by row, what
+//! follows from it is made from that and never read. So a table that another program altered, and
+//! pages that cannot be read, cost no more than the rows in them.
 //!
 //! The daemon must not run. The new file is checked and then takes the place of the store, which
 //! stays beside it; until then the store is as it was.
@@ -43,8 +43,8 @@ pub struct Rebuilt {
 /// `progress` gets the number of rows written and about how many will be.
 ///
 /// # Errors
-/// [`StoreError`] if there is no store, if a daemon holds it, if the file is not ours, or if nothing
-/// of the log can be read; nothing is changed then.
+/// [`StoreError`] if there is no store, if a daemon holds it, if the file is not ours, or if
+/// nothing of the log can be read; nothing is changed then.
 pub fn rebuild(
     path: &Path,
     now: Timestamp,

@@ -1,7 +1,7 @@
 //! Copies what only the store knows into a new file, as far as it can be read.
 //!
-//! Only tables of this program are read, each by its key, so that no damaged index matters. Behind a
-//! page that cannot be read it goes on with the next row that can.
+//! Only tables of this program are read, each by its key, so that no damaged index matters. Behind
+//! a page that cannot be read it goes on with the next row that can.
 
 use std::path::Path;
 

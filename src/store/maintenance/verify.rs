@@ -128,7 +128,8 @@ fn file(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
     ))
 }
 
-/// The tables of the program have the columns that it gave them, and what waits for a sink is there.
+/// The tables of the program have the columns that it gave them, and what waits for a sink is
+/// there.
 fn tables(connection: &Connection) -> rusqlite::Result<VerifyFinding> {
     let mut faults = Vec::new();
     for column in schema::missing_columns(connection)?.iter().take(NAMED) {
