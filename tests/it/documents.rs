@@ -346,3 +346,50 @@ async fn the_receiver_of_the_webhook_page_takes_what_is_signed_with_its_secret_a
         .unwrap();
     assert_eq!(printed, "leads.updated 4711\n");
 }
+
+/// The Markdown files below a folder.
+fn pages_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            pages_below(&path, found);
+        } else if path.extension().is_some_and(|end| end == "md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn each_link_of_the_documents_leads_to_a_file_that_is_installed_with_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // What the package has beside the documents.
+    let installed = [
+        "docs",
+        "examples",
+        "systemd/drop-ins",
+        "README.md",
+        "config.example.toml",
+    ];
+    let mut pages = vec![root.join("README.md")];
+    pages_below(&root.join("docs"), &mut pages);
+    let mut dead = Vec::new();
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1) {
+            let link = link.split([')', '#', ' ']).next().unwrap_or_default();
+            if link.is_empty() || link.contains(':') {
+                continue;
+            }
+            let target = page.parent().unwrap().join(link);
+            let is_there = target.canonicalize().is_ok_and(|target| {
+                installed
+                    .iter()
+                    .any(|place| target.starts_with(root.join(place)))
+            });
+            if !is_there {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+}
