@@ -8,6 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use rusqlite::Connection;
 use rusqlite::types::Value;
+use serde_json::json;
 use shopmirror_core::record::{Kind, PollerId, Route};
 
 use crate::store::fixtures::{open, page};
@@ -112,12 +113,22 @@ impl Shop {
         let made = format!("2026-01-{:02}T0{}:00:00Z", 1 + id % 28, rng.u8(..2));
         let paid = rng.i64(0..3) * 10;
         match route {
-            Route::Jobs => format!(
-                r#"{{"id":{id},"status":"{status}","status_stage":"{stage}","created_at":"{made}","paid_amount":{paid}}}"#
-            ),
-            Route::JobStatusChanges => format!(
-                r#"{{"id":{id},"job_id":{job},"status":"{status}","status_stage":"{stage}","created_at":"{made}"}}"#
-            ),
+            Route::Jobs => json!({
+                "id": id,
+                "status": status,
+                "status_stage": stage,
+                "created_at": made,
+                "paid_amount": paid,
+            })
+            .to_string(),
+            Route::JobStatusChanges => json!({
+                "id": id,
+                "job_id": job,
+                "status": status,
+                "status_stage": stage,
+                "created_at": made,
+            })
+            .to_string(),
             Route::Payments => {
                 format!(r#"{{"id":{id},"job_id":{job},"amount":{paid},"created_at":"{made}"}}"#)
             }
@@ -267,14 +278,24 @@ async fn a_status_change_that_contradicts_its_job_says_the_same_when_made_again(
     let (dir, store) = open();
     let path = dir.path().join("mirror.db");
     let mut shop = Shop::new(store, 0);
-    let job =
-        r#"{"id":1,"status":"Open","status_stage":"open","created_at":"2026-01-01T00:00:00Z"}"#;
-    let done = r#"{"id":7,"job_id":1,"status":"Done","status_stage":"completed","created_at":"2026-01-02T00:00:00Z"}"#;
+    let job = json!({
+        "id": 1,
+        "status": "Open",
+        "status_stage": "open",
+        "created_at": "2026-01-01T00:00:00Z",
+    });
+    let done = json!({
+        "id": 7,
+        "job_id": 1,
+        "status": "Done",
+        "status_stage": "completed",
+        "created_at": "2026-01-02T00:00:00Z",
+    });
     for (route, text) in [
-        (Route::Jobs, job),
-        (Route::JobStatusChanges, done),
+        (Route::Jobs, &job),
+        (Route::JobStatusChanges, &done),
         // Unchanged, and later than the status change.
-        (Route::Jobs, job),
+        (Route::Jobs, &job),
     ] {
         shop.second += 30;
         let poller = PollerId {
@@ -283,7 +304,7 @@ async fn a_status_change_that_contradicts_its_job_says_the_same_when_made_again(
         };
         let facts = shop.facts();
         shop.store
-            .store_page(poller, page(&[text.to_owned()]), facts, None)
+            .store_page(poller, page(&[text.to_string()]), facts, None)
             .await
             .unwrap();
     }
