@@ -25,7 +25,7 @@ const NEEDED: [(&str, &str); 20] = [
         "reports.schedule.NAME",
         "report = \"payments\"\nat = \"07:30\"\npath = \"till.html\"",
     ),
-    ("alerts", ""),
+    ("alerts", "heartbeat_url_file = \"heartbeat-url\""),
     (
         "webhook",
         "url = \"https://erp.example.com/\"\nformat = \"template\"\ntemplate = \"{}\"",
@@ -90,6 +90,7 @@ fn folder() -> (tempfile::TempDir, Base) {
         ("smtp-login", "shop\nsecret\n"),
         ("archive-key", "id\nsecret\n"),
         ("erp-url", "https://erp.example.com/"),
+        ("heartbeat-url", "https://watch.example.com/shop"),
         ("erp-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
         (
             "warehouse-url",
