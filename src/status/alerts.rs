@@ -1,8 +1,10 @@
 //! Decides what is worth an alert, when to send it, and when the matter is over. Pure.
 //!
 //! Each sink that gets alerts is judged separately: a sink gets no alert about itself. An alert is
-//! sent once when something begins to be wrong, again only if it gets worse, and once when it is
-//! over.
+//! sent when something begins to be wrong, again if it gets worse, and when it is over. What is
+//! still wrong is told again, see [`reminder`].
+
+mod reminder;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,15 +52,15 @@ impl Origin {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Alert<'a> {
-    /// Whether it begins or is over.
+    /// Whether it begins, lasts or is over.
     state: AlertState,
-    /// What it is about: `key`, `health`, `gap/ROUTE` or `sink/NAME`.
+    /// What it is about: `key`, `health`, `gap/ROUTE`, `sink/NAME`, or `reminder` for all of it.
     about: &'a str,
     /// The workspace, the machine, and the matter in a few words.
     title: String,
     /// What is wrong and what to do.
     text: &'a str,
-    /// The findings of `health`; empty for other matters and when it is over.
+    /// The findings of `health`, or each matter of a `reminder`; empty for others and when it is over.
     reasons: &'a [String],
     /// Since when it lasts (RFC 3339, UTC).
     since: &'a str,
@@ -66,13 +68,15 @@ pub struct Alert<'a> {
     at: &'a str,
 }
 
-/// Whether something begins to be wrong or is over.
+/// Whether something begins to be wrong, is still wrong or is over.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 enum AlertState {
     /// Something is wrong, or has become worse.
     Begun,
+    /// It is still wrong, a day or a week after the last message about it.
+    Still,
     /// It is over.
     Over,
 }
@@ -92,6 +96,8 @@ pub struct Symptom {
     /// The words for people, with what to do.
     text: String,
     reasons: Vec<String>,
+    /// Whether all that is left is ended by an acceptance of the operator.
+    is_to_accept: bool,
 }
 
 /// What is wrong according to a status, without what concerns the sink that gets the alerts.
@@ -130,6 +136,7 @@ fn bad_health(status: &WorkspaceStatus, sink: &str) -> Option<Symptom> {
     Some(Symptom {
         after: SETTLED,
         severity: health as i64,
+        is_to_accept: status.has_only_what_is_to_accept(&reasons),
         reasons,
         ..Symptom::new("health", title, text)
     })
@@ -148,6 +155,7 @@ fn open_gaps(gaps: &[Gap]) -> Vec<Symptom> {
         let text = format!("{title}, open gaps: {}; see `shopmirror gaps`", gaps.len());
         symptoms.push(Symptom {
             severity: gaps.iter().map(|gap| gap.id).max().unwrap_or_default(),
+            is_to_accept: true,
             ..Symptom::new(&format!("gap/{poller}"), title, text)
         });
     }
@@ -198,6 +206,9 @@ impl AlertWatch {
         }
         self.absent_since
             .retain(|about, _| stored.contains_key(about));
+        if steps.is_empty() {
+            return reminder::due(stored, symptoms, origin, now);
+        }
         steps
     }
 }
@@ -221,6 +232,7 @@ fn begin(
             row: Some(AlertRow {
                 since,
                 reported_severity: severity,
+                reported_at: stamp(now.wall),
             }),
             notice: Some(notice),
         });
@@ -233,6 +245,7 @@ fn begin(
         row: Some(AlertRow {
             since,
             reported_severity: 0,
+            reported_at: stamp(now.wall),
         }),
         notice: None,
     })
@@ -263,6 +276,7 @@ impl Symptom {
             title,
             text,
             reasons: Vec::new(),
+            is_to_accept: false,
         }
     }
 

@@ -251,16 +251,7 @@ impl WorkspaceStatus {
     /// backup, reports.
     fn judge_stored(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
-        for poller in &self.pollers {
-            if poller.gaps > 0 {
-                let name = poller.name();
-                let gaps = count(poller.gaps, "open gap", "open gaps");
-                findings.push(degraded(format!(
-                    "{name}: {gaps}, records may be missing; see `shopmirror gaps`"
-                )));
-            }
-        }
-        findings.extend(self.gone_from_lists().iter().map(degraded));
+        findings.extend(self.what_is_to_accept().iter().map(degraded));
         findings.extend(self.emptied.iter().map(degraded));
         findings.extend(self.newest_gone.iter().map(degraded));
         findings.extend(self.restored.iter().map(degraded));
@@ -290,6 +281,29 @@ impl WorkspaceStatus {
 }
 
 impl WorkspaceStatus {
+    /// The reasons that an acceptance of the operator ends: open gaps, and lists with many records
+    /// that are gone from them.
+    fn what_is_to_accept(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for poller in &self.pollers {
+            if poller.gaps > 0 {
+                let name = poller.name();
+                let gaps = count(poller.gaps, "open gap", "open gaps");
+                reasons.push(format!(
+                    "{name}: {gaps}, records may be missing; see `shopmirror gaps`"
+                ));
+            }
+        }
+        reasons.extend(self.gone_from_lists());
+        reasons
+    }
+
+    /// True if an acceptance of the operator ends each of these reasons of health.
+    pub(super) fn has_only_what_is_to_accept(&self, reasons: &[String]) -> bool {
+        let to_accept = self.what_is_to_accept();
+        reasons.iter().all(|reason| to_accept.contains(reason))
+    }
+
     /// Why many records of a list still count although it no longer shows them, a sentence for each
     /// list with what to do.
     #[must_use]

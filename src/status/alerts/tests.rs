@@ -91,12 +91,24 @@ impl Shop {
 
     /// Shows the daemon this status for `seconds`; every `restart` seconds the daemon restarts.
     async fn sees(&mut self, status: &WorkspaceStatus, gaps: &[Gap], seconds: u64, restart: u64) {
+        self.sees_each(10, status, gaps, seconds, restart).await;
+    }
+
+    /// As [`Self::sees`], with a check each `step` seconds.
+    async fn sees_each(
+        &mut self,
+        step: u64,
+        status: &WorkspaceStatus,
+        gaps: &[Gap],
+        seconds: u64,
+        restart: u64,
+    ) {
         let status = WorkspaceStatus {
             gaps: gaps.to_vec(),
             ..status.clone()
         };
-        for _ in 0..seconds / 10 {
-            self.seconds += 10;
+        for _ in 0..seconds / step {
+            self.seconds += step;
             let elapsed = Duration::from_secs(self.seconds);
             let wall = START.parse::<Timestamp>().unwrap() + elapsed;
             if restart > 0 && self.seconds.is_multiple_of(restart) {
@@ -183,6 +195,7 @@ async fn a_paused_sink_is_reported_once_after_an_hour_and_when_it_is_over() {
     let all = [
         (begun + 60, "health", "begun"),
         (begun + HOUR, "sink/erp", "begun"),
+        (begun + 60 + 24 * HOUR, "reminder", "still"),
         (ends, "health", "over"),
         (ends, "sink/erp", "over"),
     ];
@@ -237,4 +250,62 @@ async fn each_new_gap_is_reported_once_and_the_end_when_none_is_left() {
         (3 * HOUR + 70, "gap/leads", "over"),
     ];
     assert_eq!(shop.sent().await, expected(&all));
+}
+
+const DAY_S: u64 = 24 * 3600;
+
+/// The reminders among the notices that were made.
+async fn reminders(shop: &Shop) -> Vec<Value> {
+    let mut found = Vec::new();
+    let notices = shop.store.read(|reader| notices(reader, "ops")).await;
+    for change in notices.unwrap() {
+        let alert: Value = serde_json::from_str(&change.body).unwrap();
+        if alert["state"] == "still" {
+            found.push(alert);
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn what_is_still_wrong_is_told_again_each_day_in_one_message_until_it_is_over() {
+    let mut shop = Shop::new();
+    let wrong = status(
+        "degraded",
+        &["the clock is wrong"],
+        &[sink("erp", "paused"), sink("ops", "active")],
+    );
+    shop.sees(&wrong, &[], 7200, 0).await;
+    assert_eq!(reminders(&shop).await, Vec::<Value>::new());
+    shop.sees_each(600, &wrong, &[], 2 * DAY_S, 3600).await;
+    let told = reminders(&shop).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    let text = told[0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("since 2026-01-01 00:00 UTC: health is degraded")
+            && text.contains("sink erp takes no changes"),
+        "{text}"
+    );
+    assert!(
+        told[0]["title"]
+            .as_str()
+            .unwrap()
+            .contains("2 matters still need attention"),
+        "{told:?}"
+    );
+    assert_eq!(told[0]["reasons"].as_array().unwrap().len(), 2);
+    shop.sees_each(600, &well(), &[], 2 * DAY_S, 3600).await;
+    assert_eq!(reminders(&shop).await.len(), 2, "it is over");
+}
+
+#[tokio::test]
+async fn an_old_gap_alone_is_told_again_once_a_week() {
+    let mut shop = Shop::new();
+    shop.sees_each(600, &well(), &[gap(1)], 6 * DAY_S, 0).await;
+    assert_eq!(reminders(&shop).await, Vec::<Value>::new());
+    shop.sees_each(600, &well(), &[gap(1)], 2 * DAY_S, 0).await;
+    let told = reminders(&shop).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let text = told[0]["text"].as_str().unwrap();
+    assert!(text.contains("shopmirror gaps"), "{text}");
 }

@@ -269,12 +269,14 @@ CREATE TRIGGER _notices_taken AFTER DELETE ON _queue WHEN old.lane = 0 BEGIN
         AND NOT EXISTS (SELECT 1 FROM _queue WHERE seq = old.seq AND lane = 0);
 END;
 
--- What is wrong now, for each sink that gets alerts; `reported_severity` is that of the last alert, 0 before it.
+-- What is wrong now, for each sink that gets alerts; `reported_severity` is that of the last alert, 0 before it;
+-- `reported_at` is when the last message about it was made.
 CREATE TABLE _alerts (
     sink  TEXT NOT NULL,
     about TEXT NOT NULL,
     since TEXT NOT NULL,
     reported_severity INTEGER NOT NULL,
+    reported_at TEXT NOT NULL,
     PRIMARY KEY (sink, about)
 ) WITHOUT ROWID;
 

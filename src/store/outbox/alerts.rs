@@ -21,6 +21,8 @@ pub struct AlertRow {
     pub since: String,
     /// The severity in the last alert that the sink got; 0 before the first one.
     pub reported_severity: i64,
+    /// When the sink got the last message about it; before the first one, when it was first seen.
+    pub reported_at: String,
 }
 
 /// What to store about one matter, and what to send.
@@ -36,16 +38,18 @@ pub struct AlertStep {
 
 /// What a sink was sent, by matter.
 const LIST: &str = "
-    SELECT about, since, reported_severity
+    SELECT about, since, reported_severity, reported_at
     FROM _alerts
     WHERE sink = :sink
 ";
 
 /// Stores what a sink is sent about one matter.
 const KEEP: &str = "
-    INSERT INTO _alerts (sink, about, since, reported_severity)
-    VALUES (:sink, :about, :since, :reported_severity)
-    ON CONFLICT (sink, about) DO UPDATE SET reported_severity = excluded.reported_severity
+    INSERT INTO _alerts (sink, about, since, reported_severity, reported_at)
+    VALUES (:sink, :about, :since, :reported_severity, :reported_at)
+    ON CONFLICT (sink, about) DO UPDATE SET
+        reported_severity = excluded.reported_severity,
+        reported_at = excluded.reported_at
 ";
 
 /// Forgets a matter that is over.
@@ -68,6 +72,7 @@ impl Reader {
                 AlertRow {
                     since: row.get(1)?,
                     reported_severity: row.get(2)?,
+                    reported_at: row.get(3)?,
                 },
             ))
         })?;
@@ -90,6 +95,7 @@ impl Store {
                     Some(AlertRow {
                         since,
                         reported_severity,
+                        reported_at,
                     }) => tx.run(
                         KEEP,
                         named_params! {
@@ -97,6 +103,7 @@ impl Store {
                             ":about": about,
                             ":since": since,
                             ":reported_severity": reported_severity,
+                            ":reported_at": reported_at,
                         },
                     )?,
                     None => tx.run(END, named_params! {":sink": sink, ":about": about})?,
