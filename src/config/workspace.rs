@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
@@ -18,6 +18,7 @@ use super::proxy::{self, Proxy};
 use super::secret::{SECRET_MAX, Secret};
 use super::table::Table;
 use super::value::parsed;
+use crate::files::owner::folder_of;
 use crate::files::read;
 
 /// `[workspace]`
@@ -166,7 +167,7 @@ pub enum KeyError {
     )]
     Absent,
     /// Its file cannot be used.
-    #[error("cannot use {}, the file of the API key: {why}", path.display())]
+    #[error("cannot use {}: {why}", shown(path))]
     File {
         /// The file.
         path: PathBuf,
@@ -179,6 +180,18 @@ pub enum KeyError {
          characters that no key has"
     )]
     Malformed(String),
+}
+
+/// The file of the key in a message. A key that was written in place of the path of its file is not
+/// shown: the name of a file that is not there stands only if it ends as those of key files do.
+fn shown(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    if path.exists() || name.ends_with(b"key") {
+        format!("{}, the file of the API key", path.display())
+    } else {
+        let folder = folder_of(path).display();
+        format!("the file of the API key in {folder}, see `api_key_file`")
+    }
 }
 
 impl KeySource {
@@ -318,6 +331,19 @@ mod tests {
         let variable = |text: &str| KeySource::Environment(text.into()).read();
         assert_eq!(variable("ak_1\n").unwrap().expose_secret(), "ak_1");
         assert!(matches!(variable("a b"), Err(KeyError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_key_in_place_of_the_path_of_its_file_is_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = |name: &str| {
+            let source = KeySource::File(dir.path().join(name));
+            source.read().unwrap_err().to_string()
+        };
+        assert!(missing("north-key").contains("north-key"));
+        let error = missing("ak_live_CANARY");
+        assert!(!error.contains("CANARY"), "{error}");
+        assert!(error.contains("api_key_file"), "{error}");
     }
 
     #[test]
