@@ -38,7 +38,12 @@ impl Forbidden {
     pub(super) fn is_own_fault(&mut self, row: &QueueRow) -> bool {
         let key = row.key();
         if self.needed.len() >= REMEMBERED && !self.needed.contains_key(&key) {
-            return false;
+            // Some are dead or dropped meanwhile. One that is forbidden again begins anew.
+            let taken = self.taken;
+            self.needed.retain(|_, needed| *needed > taken);
+            if self.needed.len() >= REMEMBERED {
+                return false;
+            }
         }
         // One that was refused in an earlier run stays refused.
         let needed = if row.attempts > 0 { 0 } else { self.taken + 1 };
@@ -49,7 +54,12 @@ impl Forbidden {
             }
         }
         self.alone.insert(key);
-        self.alone.len() <= MOST
+        if self.alone.len() > MOST {
+            return false;
+        }
+        // From its first refusal on, its attempts say that it needs nothing more.
+        self.needed.remove(&key);
+        true
     }
 }
 

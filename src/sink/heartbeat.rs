@@ -37,25 +37,29 @@ impl Heartbeat {
         })
     }
 
-    /// Requests the address of a program that works, or that of one that fails.
+    /// Requests the address of a program that works, or that of one that fails; false if there is none
+    /// to request.
     ///
     /// # Errors
     /// Why the service did not take it, without the address.
-    pub async fn send(&self, works: bool) -> Result<(), String> {
+    pub async fn send(&self, works: bool) -> Result<bool, String> {
         let (client, url) = match (works, &self.fail_url) {
             (true, _) => (&self.client, &self.url),
             (false, Some(fail_url)) => (&self.fail_client, fail_url),
-            (false, None) => return Ok(()),
+            (false, None) => return Ok(false),
         };
         let request = client
             .request(Method::GET, url.url().clone())
             .timeout(self.timeout);
         match client.send(request).await {
-            Ok(answer) if (200..300).contains(&answer.code) => Ok(()),
-            Ok(answer) => Err(format!(
-                "the service answered {}: correct the address",
-                answer.code
-            )),
+            Ok(answer) => match answer.code {
+                200..300 => Ok(true),
+                code @ (300..=399 | 401 | 403 | 404 | 410) => Err(format!(
+                    "the service answered {code}: correct the address in the file that [alerts] \
+                     names"
+                )),
+                code => Err(format!("the service answered {code}")),
+            },
             Err(error) => Err(error.to_string()),
         }
     }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -38,8 +38,10 @@ pub(super) struct HttpClient {
     client: Client,
     /// The most connections that are kept.
     connections: usize,
-    /// Whether a connection may be kept: there was a response since one was found closed.
-    may_be_kept: Arc<AtomicBool>,
+    /// Responses so far: before the first one there is no connection that the server can have closed.
+    responses: Arc<AtomicU64>,
+    /// How many responses there were when a new connection was found closed as well.
+    closed_at: Arc<AtomicU64>,
     /// Host and port of the proxy, if there is one.
     proxy: Option<String>,
 }
@@ -67,7 +69,8 @@ impl HttpClient {
             client: http_client(builder, is_plain, ca_file)?,
             proxy: proxy.map(|proxy| proxy.name().to_owned()),
             connections,
-            may_be_kept: Arc::default(),
+            responses: Arc::default(),
+            closed_at: Arc::default(),
         })
     }
 
@@ -82,25 +85,37 @@ impl HttpClient {
     /// # Errors
     /// Why there is no response.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<Answer, SinkError> {
-        // Connections that may have been closed, beside that of this attempt.
-        let mut kept = 0;
+        let mut repeats = self.kept_connections();
+        let mut was_repeated = false;
         loop {
             let repeat = request.try_clone().expect("its body is a text");
             let error = match repeat.send().await {
                 Ok(response) => {
-                    self.may_be_kept.store(true, Ordering::Relaxed);
-                    return Ok(Answer::read(response).await);
+                    self.responses.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Answer::read(response, was_repeated).await);
                 }
                 Err(error) => error,
             };
-            if kept == 0 && self.may_be_kept.swap(false, Ordering::Relaxed) {
-                kept = self.connections;
-            } else {
-                kept = kept.saturating_sub(1);
-            }
-            if kept == 0 || !is_closed(&error) {
+            if !is_closed(&error) {
                 return Err(self.failure(&error));
             }
+            if repeats == 0 {
+                let responses = self.responses.load(Ordering::Relaxed);
+                self.closed_at.store(responses, Ordering::Relaxed);
+                return Err(self.failure(&error));
+            }
+            repeats -= 1;
+            was_repeated = true;
+        }
+    }
+
+    /// How many connections may be kept that the server has closed meanwhile.
+    fn kept_connections(&self) -> usize {
+        let responses = self.responses.load(Ordering::Relaxed);
+        if responses > self.closed_at.load(Ordering::Relaxed) {
+            self.connections
+        } else {
+            0
         }
     }
 }
@@ -159,10 +174,12 @@ pub(super) struct Answer {
     /// The beginning of the body.
     pub(super) body: Vec<u8>,
     is_whole: bool,
+    /// Whether the server may have got the request before, on a connection that it closed.
+    pub(super) was_repeated: bool,
 }
 
 impl Answer {
-    async fn read(mut response: reqwest::Response) -> Self {
+    async fn read(mut response: reqwest::Response, was_repeated: bool) -> Self {
         let mut body = Vec::new();
         let reading = body::read(&mut response, BODY_BYTES, &mut body);
         let is_whole = matches!(tokio::time::timeout(BODY_TIME, reading).await, Ok(Ok(true)));
@@ -171,6 +188,7 @@ impl Answer {
             headers: response.headers().clone(),
             body,
             is_whole,
+            was_repeated,
         }
     }
 

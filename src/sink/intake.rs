@@ -140,7 +140,8 @@ impl Sink for IntakeSink {
                 self.unanswered.remove(&change.event_id);
             }
             let envelope = judged?;
-            self.made.push(envelope.record(change, is_repeat));
+            self.made
+                .push(envelope.record(change, is_repeat || answer.was_repeated));
         }
         Ok(())
     }
@@ -177,7 +178,7 @@ impl Sink for IntakeSink {
 #[derive(Deserialize)]
 struct Envelope {
     status: IntakeStatus,
-    request_id: Option<String>,
+    request_id: Option<Value>,
     data: Option<Value>,
 }
 
@@ -200,17 +201,22 @@ impl Envelope {
             IntakeStatus::Duplicate => MadeOutcome::Duplicate,
             IntakeStatus::Received => MadeOutcome::Parked,
         };
-        let id = match self.data.as_ref().and_then(|data| data.get("id")) {
-            Some(Value::String(id)) => Some(id.clone()),
-            Some(Value::Number(id)) => Some(id.to_string()),
-            _ => None,
-        };
+        let id = self.data.as_ref().and_then(|data| data.get("id"));
         MadeRecord {
             event_id: change.event_id.clone(),
             outcome,
-            id,
-            request_id: self.request_id,
+            id: id.and_then(as_text),
+            request_id: self.request_id.as_ref().and_then(as_text),
         }
+    }
+}
+
+/// An id as text; `None` if it is something else.
+fn as_text(id: &Value) -> Option<String> {
+    match id {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! text. With a topic for states, the broker also keeps the newest version of each record, and a
 //! forgotten record is removed from there.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -312,9 +313,19 @@ fn not_connected(ended: Result<ConnectionError, JoinError>, is_reached: bool) ->
             ConnectReturnCode::UnsupportedProtocolVersion
                 | ConnectReturnCode::RefusedProtocolVersion
         ),
-        Ok(ConnectionError::Tls(_)) | Err(_) => false,
-        // It closed the connection, sent nothing, or sent what is not MQTT 5.
-        Ok(_) => is_reached,
+        // It closed the connection, or sent what is not MQTT 5.
+        Ok(
+            ConnectionError::MqttState(
+                StateError::Deserialization(_)
+                | StateError::ProtocolViolation(_)
+                | StateError::ConnectionAborted,
+            )
+            | ConnectionError::NotConnAck(_),
+        ) => is_reached,
+        Ok(ConnectionError::Io(error) | ConnectionError::MqttState(StateError::Io(error))) => {
+            is_reached && error.kind() == io::ErrorKind::UnexpectedEof
+        }
+        Ok(_) | Err(_) => false,
     };
     if speaks_other {
         return Verdict::fault(format!("connecting to the MQTT broker: {NO_MQTT_5}"));
