@@ -13,7 +13,7 @@ mod rate;
 mod transport;
 mod wire;
 
-pub use client::{Client, MAX_AGE};
+pub use client::{Client, MAX_AGE, MAX_SEARCH_TERM};
 pub use error::{ApiError, Between, BetweenKind, Class, Retry};
 pub use http::{HttpTransport, TransportBuildError};
 pub use page::{MAX_DEPTH, MAX_RECORDS, PageError, decode};

@@ -28,7 +28,7 @@ use crate::config::{Auth, PollSettings, WorkspaceSettings};
 use crate::text::hex;
 
 /// The longest search term, in characters (contract, "Limits").
-const MAX_SEARCH_TERM: usize = 100;
+pub const MAX_SEARCH_TERM: usize = 100;
 
 /// How old a response may be. A cache that keeps one for longer hides what happens.
 pub const MAX_AGE: Duration = Duration::from_secs(10);

@@ -210,7 +210,7 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
     check_modes(path, &config, report);
     runtime()?.block_on(async {
         if args.sink.is_none() {
-            store::check(&config, report);
+            store::check(path, &config, report);
             store::check_backup(&config, report);
             workspace::check(&config, report).await;
         }

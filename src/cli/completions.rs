@@ -66,6 +66,11 @@ fn config() -> Option<Config> {
     while let Some(word) = words.next() {
         if word == "--config" {
             named = words.next().map(PathBuf::from);
+        } else if let Some(path) = word
+            .to_str()
+            .and_then(|word| word.strip_prefix("--config="))
+        {
+            named = Some(path.into());
         }
     }
     load_for_reading(&config_path(named).ok()?).ok()

@@ -130,7 +130,9 @@ pub(super) fn ways_back(path: &Path, newest: Option<&Path>, config: Option<&Path
             format!("or restore the newest backup: `shopmirror restore {backup}{config}`; ")
         }
         None => {
-            "or, if you have a backup elsewhere, restore it: `shopmirror restore FILE`; ".to_owned()
+            format!(
+                "or, if you have a backup elsewhere, restore it: `shopmirror restore FILE{config}`; "
+            )
         }
     };
     format!(

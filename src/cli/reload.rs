@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::current::decode;
-use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
+use super::exit::{PERMISSION, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output;
 use super::runtime;
 use crate::config::Config;
@@ -23,6 +23,13 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
                 format!(
                     "{error}: {store}; start it. If [store] path has changed, restart it instead"
                 ),
+            );
+        }
+        Err(error @ ControlError::NotPermitted) => return refuse(PERMISSION, error.to_string()),
+        Err(ControlError::NoReply(_)) => {
+            return refuse(
+                TRY_AGAIN,
+                "the daemon gave no reply, because it stops or hangs: see `shopmirror status`",
             );
         }
         Err(error) => return refuse(TRY_AGAIN, error.to_string()),

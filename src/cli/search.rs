@@ -8,10 +8,11 @@ use shopmirror_core::record::{Kind, Route, field_text};
 
 use super::current::decode;
 use super::direct::note_if_long;
-use super::exit::{TRY_AGAIN, UNAVAILABLE, refuse};
+use super::exit::{PERMISSION, TRY_AGAIN, UNAVAILABLE, refuse};
 use super::output::{self, Output};
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
+use crate::api::MAX_SEARCH_TERM;
 use crate::config::Config;
 use crate::control::{self, ControlError, ControlRequest, Refusal, SearchRequest, SearchResult};
 use crate::recover::MAX_SHOWN;
@@ -31,10 +32,13 @@ pub(super) struct Args {
 
 /// A term that the workspace accepts (contract, "Search").
 fn term(text: &str) -> Result<String, String> {
-    match text.trim().chars().count() {
+    let term = text.trim();
+    match term.chars().count() {
         0 => Err("write at least one character".to_owned()),
-        1..=100 => Ok(text.to_owned()),
-        length => Err(format!("it has {length} characters: write at most 100")),
+        1..=MAX_SEARCH_TERM => Ok(term.to_owned()),
+        length => Err(format!(
+            "it has {length} characters: write at most {MAX_SEARCH_TERM}"
+        )),
     }
 }
 
@@ -82,6 +86,7 @@ pub(super) async fn ask_daemon(
             UNAVAILABLE,
             format!("{error}: start it, because searches go through it"),
         ),
+        Err(error @ ControlError::NotPermitted) => refuse(PERMISSION, error.to_string()),
         Err(error) => {
             let retry_after = Some(Duration::from_secs(1));
             Ok(Err(Refusal {

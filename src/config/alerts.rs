@@ -83,14 +83,15 @@ pub(super) fn read(table: &Table<'_>, sinks: &Sinks) -> Option<AlertsSettings> {
             heartbeat: None,
         });
     };
-    let fail_url = match &raw.fail_url_file {
-        Some(file) => Some(address_in(file, "fail_url_file", table)?),
-        None => None,
-    };
+    let url = address_in(file, "heartbeat_url_file", table);
+    let mut fail_url = None;
+    if let Some(file) = &raw.fail_url_file {
+        fail_url = Some(address_in(file, "fail_url_file", table)?);
+    }
     Some(AlertsSettings {
         sinks: raw.sink,
         heartbeat: Some(HeartbeatSettings {
-            url: address_in(file, "heartbeat_url_file", table)?,
+            url: url?,
             fail_url,
             every: raw.every,
         }),

@@ -17,8 +17,16 @@ pub(super) async fn run(
     daemon: DaemonHandle,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let heartbeat = Heartbeat::new(&settings)?;
-    let mut is_failing = false;
+    let heartbeat = match Heartbeat::new(&settings) {
+        Ok(heartbeat) => heartbeat,
+        Err(error) => {
+            // Polling and delivery do not need it.
+            tracing::error!(%error, "no heartbeat is sent until this is fixed and reloaded");
+            stop.cancelled().await;
+            return Ok(());
+        }
+    };
+    let mut was_refused = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -28,26 +36,22 @@ pub(super) async fn run(
             return Ok(());
         };
         match sent {
-            Ok(()) if is_failing => {
-                is_failing = false;
+            Ok(true) if was_refused => {
+                was_refused = false;
                 tracing::warn!("the heartbeat is sent again");
             }
-            Ok(()) => {}
-            Err(error) if !is_failing => {
-                is_failing = true;
-                tracing::warn!(
-                    error,
-                    "the heartbeat was not sent and is tried again: check the addresses in the \
-                     files that [alerts] names"
-                );
+            Ok(_) => {}
+            Err(error) if !was_refused => {
+                was_refused = true;
+                tracing::warn!(error, "the heartbeat was not sent and is tried again");
             }
             Err(_) => {}
         }
     }
 }
 
-/// One heartbeat. Tasks that do not answer are a failure.
-async fn beat(heartbeat: &Heartbeat, daemon: &DaemonHandle) -> Result<(), String> {
+/// One heartbeat; false if there was no address to request. Tasks that do not answer are a failure.
+async fn beat(heartbeat: &Heartbeat, daemon: &DaemonHandle) -> Result<bool, String> {
     let works = match daemon.snapshot().await {
         Some(status) => status.health != Health::Failing,
         None => false,

@@ -1,6 +1,8 @@
 //! `check` of the store and of its daily backup: the folders may be written, and the file is a
 //! readable store.
 
+use std::path::Path;
+
 use rustix::fs::Access;
 
 use super::CheckReport;
@@ -9,7 +11,7 @@ use crate::cli::{exit, output};
 use crate::config::Config;
 use crate::store::{Reader, StoreError, StorePlace, missing_link};
 
-pub(super) fn check(config: &Config, report: &mut CheckReport) {
+pub(super) fn check(file: &Path, config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
     let shown = path.display();
     let mut problem = unwritable(path, path, report.unit.as_ref());
@@ -23,7 +25,7 @@ pub(super) fn check(config: &Config, report: &mut CheckReport) {
     if let Err(error) = place.refuse_lost() {
         let mut text = error.to_string();
         if let StoreError::Lost { newest, .. } = &error {
-            text += &exit::ways_back(path, newest.as_deref(), None);
+            text += &exit::ways_back(path, newest.as_deref(), Some(file));
         }
         return report.failed(exit::CONFIG, "store", text);
     }

@@ -93,12 +93,14 @@ impl Unit {
         let name = own.file_name()?;
         for folder in folders {
             let packaged = folder.join(name);
-            if own == packaged {
+            let Ok(real) = packaged.canonicalize() else {
+                continue;
+            };
+            // `/lib` leads to `/usr/lib`.
+            if own.canonicalize().is_ok_and(|own| own == real) {
                 return None;
             }
-            if packaged.exists() {
-                return Some((own, packaged));
-            }
+            return Some((own, packaged));
         }
         None
     }
