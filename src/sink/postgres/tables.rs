@@ -342,7 +342,8 @@ async fn holder(client: &Client, schema: &Schema, route: &str) -> Result<String,
         SELECT a.pid, a.usename::text, a.application_name
         FROM pg_locks l
         JOIN pg_stat_activity a ON a.pid = l.pid
-        WHERE l.relation = to_regclass($1)
+        WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND l.relation = to_regclass($1)
             AND l.granted
             AND l.pid <> pg_backend_pid()
         ORDER BY a.xact_start, a.backend_start
