@@ -9,8 +9,7 @@ use shopmirror_core::clock::second;
 
 use super::error::ReportError;
 use super::exactness::{
-    BusinessChoice, Cell, Exactness, Knowledge, Marking, assumed, of_rereads, of_unknown_jobs,
-    totals,
+    BusinessChoice, Cell, Exactness, Knowledge, Marking, of_unknown_jobs, totals,
 };
 use super::head::{PERIOD, Report};
 use super::period::{Period, moment_of};
@@ -185,13 +184,7 @@ pub fn answer(
             left_out
         });
         let worst = worst(cells.rows.iter().flatten().chain(totals.iter().flatten()));
-        let mut notes = known.of_links(&uses);
-        notes.extend(of_rereads(reader, &uses)?);
-        notes.extend(own.texts);
-        notes.extend(assumed(reader, &uses)?);
-        notes.extend(known.of_edits(reader, &uses)?);
-        notes.extend(known.of_refunds(&uses));
-        notes.extend(known.of_unheard(&uses, zone));
+        let mut notes = known.of_query(reader, &uses, own.texts, zone)?;
         notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
         notes.extend(known.gone.iter().cloned());
         // What stands now may lack a record of any time.

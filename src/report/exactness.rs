@@ -14,10 +14,9 @@ mod notes;
 mod standing;
 mod sums;
 
-pub(super) use assumed::assumed;
 pub(super) use coverage::BusinessChoice;
 pub(super) use knowledge::Knowledge;
-pub(super) use notes::{complete_since, of_rereads, of_unknown_jobs};
+pub(super) use notes::{complete_since, of_unknown_jobs};
 pub use sums::sum_of_counts;
 pub(super) use sums::totals;
 

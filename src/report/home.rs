@@ -15,9 +15,7 @@ use shopmirror_core::record::Route;
 
 use super::builtin::made;
 use super::error::ReportError;
-use super::exactness::{
-    BusinessChoice, Cell, Exactness, Knowledge, assumed, complete_since, of_rereads,
-};
+use super::exactness::{BusinessChoice, Cell, Exactness, Knowledge, complete_since};
 use super::head::Report;
 use super::period::Period;
 use super::query;
@@ -276,12 +274,9 @@ impl Source<'_> {
         let cells = query::cells_of(self.reader, report, &uses, &self.known, parameters)?;
         let mut all = cells.rows.iter().flatten();
         self.is_about |= all.any(|cell| cell.exactness == Exactness::About);
-        self.notes.extend(assumed(self.reader, &uses)?);
-        self.notes.extend(self.known.of_links(&uses));
-        self.notes.extend(self.known.of_unheard(&uses, self.zone));
-        self.notes.extend(of_rereads(self.reader, &uses)?);
-        let own = query::notes_of(self.reader, report, &self.parameters)?;
-        self.notes.extend(own.texts);
+        let own = query::notes_of(self.reader, report, &self.parameters)?.texts;
+        let notes = self.known.of_query(self.reader, &uses, own, self.zone)?;
+        self.notes.extend(notes);
         Ok((cells.rows, uses.routes))
     }
 }

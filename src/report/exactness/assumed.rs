@@ -10,7 +10,7 @@ use crate::store::{Reader, StoreError};
 ///
 /// # Errors
 /// If the store cannot be read.
-pub(in crate::report) fn assumed(reader: &Reader, uses: &Uses) -> Result<Vec<String>, StoreError> {
+pub(super) fn assumed(reader: &Reader, uses: &Uses) -> Result<Vec<String>, StoreError> {
     let mut notes = Vec::new();
     if uses.completed && !reader.knows_cancelled()? {
         notes.push(

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use shopmirror_core::record::Route;
 
 use super::Exactness;
+use super::assumed::assumed;
 use super::coverage::{Coverage, OLD};
 use super::knowledge::Knowledge;
 use crate::report::uses::Uses;
@@ -16,10 +17,7 @@ use crate::text::number::{count, whole};
 ///
 /// # Errors
 /// If the store cannot be read.
-pub(in crate::report) fn of_rereads(
-    reader: &Reader,
-    uses: &Uses,
-) -> Result<Vec<String>, StoreError> {
+fn of_rereads(reader: &Reader, uses: &Uses) -> Result<Vec<String>, StoreError> {
     let mut notes = Vec::new();
     for reread in reader.rereads()? {
         if uses.routes.contains(&reread.route) {
@@ -66,8 +64,30 @@ pub(in crate::report) fn complete_since(
 }
 
 impl Knowledge {
+    /// The notes of a query about what it reads: about links, values that are read again, `own`, the
+    /// notes of its report, what is assumed, and what was not seen.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub(in crate::report) fn of_query(
+        &self,
+        reader: &Reader,
+        uses: &Uses,
+        own: Vec<String>,
+        zone: &TimeZone,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut notes = self.of_links(uses);
+        notes.extend(of_rereads(reader, uses)?);
+        notes.extend(own);
+        notes.extend(assumed(reader, uses)?);
+        notes.extend(self.of_edits(reader, uses)?);
+        notes.extend(self.of_refunds(uses));
+        notes.extend(self.of_unheard(uses, zone));
+        Ok(notes)
+    }
+
     /// A note that states or paid sums are as last seen, if newer records do not name their job.
-    pub(in crate::report) fn of_links(&self, uses: &Uses) -> Vec<String> {
+    fn of_links(&self, uses: &Uses) -> Vec<String> {
         let mut notes = Vec::new();
         for (route, matters) in [
             (Route::JobStatusChanges, uses.states),
@@ -84,11 +104,7 @@ impl Knowledge {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub(in crate::report) fn of_edits(
-        &self,
-        reader: &Reader,
-        uses: &Uses,
-    ) -> Result<Option<String>, StoreError> {
+    fn of_edits(&self, reader: &Reader, uses: &Uses) -> Result<Option<String>, StoreError> {
         let mut hides = false;
         for (route, matters) in [
             (Route::Payments, uses.kinds || uses.paid_sums),
@@ -103,7 +119,7 @@ impl Knowledge {
     }
 
     /// A note that more is owed if a refund was missed.
-    pub(in crate::report) fn of_refunds(&self, uses: &Uses) -> Option<String> {
+    fn of_refunds(&self, uses: &Uses) -> Option<String> {
         if !uses.paid_sums || !self.lacks(Route::Payments, self.as_of(&uses.routes)) {
             return None;
         }
@@ -111,7 +127,7 @@ impl Knowledge {
     }
 
     /// The notes of a report that counts repairs which were not heard of.
-    pub(in crate::report) fn of_unheard(&self, uses: &Uses, zone: &TimeZone) -> Vec<String> {
+    fn of_unheard(&self, uses: &Uses, zone: &TimeZone) -> Vec<String> {
         let mut notes = Vec::new();
         if !uses.unheard {
             return notes;
