@@ -31,7 +31,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Client;
+use crate::api::{ApiError, Client};
 use crate::store::{Reader, Store, StoreError, StoredWorkspace};
 pub use background::{BackgroundClient, BackgroundError, Grant, GrantReply};
 pub use clocks::{Clocks, clock_advice, clock_ahead_s};
@@ -97,6 +97,8 @@ pub struct Dispatcher {
     waiting: Option<(GrantReply, Duration)>,
     /// The workspace that filled the store, if its name was ever read.
     stored_workspace: Option<StoredWorkspace>,
+    /// What a ping has said of another workspace, until the present key is verified.
+    other_workspace: Option<ApiError>,
     /// The number of the key, once a ping has shown that it leads to that workspace.
     verified: Option<u64>,
     /// The pollers that a single run has yet to poll; `None` in a daemon.
@@ -122,6 +124,7 @@ impl Dispatcher {
             clocks: Clocks::default(),
             waiting: None,
             stored_workspace: None,
+            other_workspace: None,
             verified: None,
             to_poll: None,
         }
@@ -143,6 +146,7 @@ impl Dispatcher {
         // A wait that another key or address was asked for does not concern this one.
         let is_same_account = self.client.account() == client.account();
         if !is_same_account {
+            self.other_workspace = None;
             self.budget.end_rest();
             self.clocks = Clocks::default();
         }

@@ -347,10 +347,12 @@ mod tests {
     use shopmirror_core::schedule::PollerSettings;
 
     use super::*;
-    use crate::api::{ApiRequest, ApiResponse, Client, Transport, TransportError, decode};
+    use crate::api::{
+        ApiRequest, ApiResponse, Between, BetweenKind, Client, Transport, TransportError, decode,
+    };
     use crate::config::{Base, Config};
-    use crate::poll::PollerPlan;
-    use crate::store::Store;
+    use crate::poll::{PauseReason, PollerPlan};
+    use crate::store::{Store, StoredWorkspace};
 
     /// The test sends nothing: it makes the responses itself.
     struct NoNetwork;
@@ -430,5 +432,65 @@ mod tests {
         dispatcher.verified = Some(second);
         dispatcher.complete(page_read_with(second)).await.unwrap();
         assert_eq!(store.seq(), 1, "it is the shop's own");
+    }
+
+    fn refusal(status: u16) -> ApiError {
+        ApiError::Status {
+            status,
+            is_of_workspace: true,
+            request_id: None,
+            retry_after: None,
+            quotation: None,
+        }
+    }
+
+    fn challenge() -> ApiError {
+        ApiError::Between(Between {
+            status: 403,
+            kind: BetweenKind::Html,
+            is_address_proven: true,
+            quotation: None,
+        })
+    }
+
+    /// A ping that was answered so.
+    fn ping(result: Result<Option<&str>, ApiError>) -> Completed {
+        let result = result.map(|workspace| Ping {
+            status: "connected".to_owned(),
+            workspace: workspace.map(str::to_owned),
+            provider: None,
+        });
+        Completed::Ping {
+            result,
+            rate: RateHeaders::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn another_workspace_is_not_read_whatever_answers_meanwhile_until_a_name_shows_it() {
+        for meanwhile in [challenge(), refusal(401), refusal(503)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut dispatcher, _store) = of_jobs(folder.path()).await;
+            dispatcher.stored_workspace = Some(StoredWorkspace {
+                name: "North".to_owned(),
+                account: "another key".to_owned(),
+                at: Timestamp::UNIX_EPOCH,
+            });
+            let bad_page = ApiError::page(PageError::OtherBusiness);
+            for pinged in [
+                Ok(Some("South")),
+                Err(meanwhile.clone()),
+                Err(refusal(404)),
+                Err(bad_page),
+                Ok(None),
+            ] {
+                dispatcher.complete(ping(pinged.clone())).await.unwrap();
+                assert_eq!(dispatcher.verified, None, "{meanwhile}, then {pinged:?}");
+            }
+            let reason = dispatcher.hold.as_ref().unwrap().reason();
+            assert_eq!(reason, Some(PauseReason::OtherWorkspace), "{meanwhile}");
+            dispatcher.complete(ping(Ok(Some("North")))).await.unwrap();
+            assert!(dispatcher.verified.is_some(), "{meanwhile}");
+        }
     }
 }

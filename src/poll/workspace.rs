@@ -54,7 +54,9 @@ impl Dispatcher {
             _ => return Ok(()),
         };
         let now = self.clock.now().wall;
-        let stored = match judge(result, self.stored_workspace.as_ref(), account, reason, now) {
+        let stored = self.stored_workspace.as_ref();
+        let was_other = self.other_workspace.is_some();
+        let stored = match judge(result, stored, account, reason, was_other, now) {
             PingVerdict::Expected(workspace) => {
                 let stored = self.store.set_value(MetaKey::WORKSPACE, &workspace).await;
                 // A name that could not be stored is read again.
@@ -65,7 +67,9 @@ impl Dispatcher {
                 stored
             }
             PingVerdict::Other(other) => {
-                self.ping_failed(&ApiError::OtherWorkspace(other.to_string()));
+                let error = ApiError::OtherWorkspace(other.to_string());
+                self.ping_failed(&error);
+                self.other_workspace = Some(error);
                 self.store.set_value(MetaKey::OTHER_WORKSPACE, &other).await
             }
             PingVerdict::NoName { is_changed } => {
@@ -79,7 +83,12 @@ impl Dispatcher {
                 self.end_hold();
                 Ok(())
             }
-            PingVerdict::StillOther => Ok(()),
+            PingVerdict::StillOther => {
+                if let Some(error) = self.other_workspace.clone() {
+                    self.ping_failed(&error);
+                }
+                Ok(())
+            }
             PingVerdict::Failed(error) => {
                 self.ping_failed(&error);
                 Ok(())
@@ -107,6 +116,7 @@ impl Dispatcher {
     /// Ends the hold: the workspace of the present key is the one that fills the store.
     fn end_hold(&mut self) {
         self.verified = Some(self.client.key_number());
+        self.other_workspace = None;
         if let Some(hold) = &self.hold {
             if let Some(poller) = hold.poller {
                 self.pollers[poller].key_is_good = true;
@@ -176,23 +186,24 @@ enum PingVerdict {
     Other(OtherWorkspace),
     /// There is no name to compare: the hold ends, with a warning if address or key have changed.
     NoName { is_changed: bool },
-    /// There is no name, and the one before was another workspace's: the hold stays as it is.
+    /// There is no name, and the last one was another workspace's: the hold stays, for that.
     StillOther,
     /// The hold stays, for this reason.
     Failed(ApiError),
 }
 
-/// Judges a ping by the workspace that fills the store, if any, and by the reason of the hold.
+/// Judges a ping by the workspace that fills the store, if any, by the reason of the hold, and by
+/// whether the last name was another workspace's (`was_other`), whatever has answered since.
 ///
-/// | ping                     | account as before | changed, held for another | changed, else |
-/// |--------------------------|-------------------|---------------------------|---------------|
-/// | the stored name          | expected          | expected                  | expected      |
-/// | another name             | expected, renamed | other                     | other         |
-/// | no name                  | no name           | still other               | no name       |
-/// | the ping alone is broken | no name           | failed                    | no name       |
-/// | no response              | no name           | failed                    | failed        |
-/// | somebody between         | no name           | failed                    | failed        |
-/// | key or address refused   | failed            | failed                    | failed        |
+/// | ping                     | account as before | changed, was another | changed, else |
+/// |--------------------------|-------------------|----------------------|---------------|
+/// | the stored name          | expected          | expected             | expected      |
+/// | another name             | expected, renamed | other                | other         |
+/// | no name                  | no name           | still other          | no name       |
+/// | the ping alone is broken | no name           | still other          | no name       |
+/// | no response              | no name           | failed               | failed        |
+/// | somebody between         | no name           | failed               | failed        |
+/// | key or address refused   | failed            | failed               | failed        |
 ///
 /// A hold with a reason makes each of the last four `failed`, but one for somebody between ends with
 /// each response of the workspace that refuses neither key nor address. The account is address and
@@ -203,6 +214,7 @@ fn judge(
     stored: Option<&StoredWorkspace>,
     account: String,
     reason: Option<PauseReason>,
+    was_other: bool,
     now: Timestamp,
 ) -> PingVerdict {
     let is_changed = match stored {
@@ -223,7 +235,7 @@ fn judge(
             Err(other) => PingVerdict::Other(other),
         };
     }
-    if is_changed && reason == Some(PauseReason::OtherWorkspace) {
+    if is_changed && was_other {
         // The next ping may report the name again.
         return PingVerdict::StillOther;
     }
@@ -296,6 +308,7 @@ mod tests {
             stored,
             account.to_owned(),
             reason,
+            reason == Some(PauseReason::OtherWorkspace),
             Timestamp::UNIX_EPOCH,
         ) {
             PingVerdict::Expected(_) => "expected",
