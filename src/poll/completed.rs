@@ -453,6 +453,16 @@ mod tests {
         })
     }
 
+    /// A poll that failed so.
+    fn poll(error: ApiError) -> Completed {
+        Completed::Poll {
+            poller: 0,
+            asked_after: 0,
+            result: Err(error),
+            rate: RateHeaders::default(),
+        }
+    }
+
     /// A ping that was answered so.
     fn ping(result: Result<Option<&str>, ApiError>) -> Completed {
         let result = result.map(|workspace| Ping {
@@ -491,6 +501,24 @@ mod tests {
             assert_eq!(reason, Some(PauseReason::OtherWorkspace), "{meanwhile}");
             dispatcher.complete(ping(Ok(Some("North")))).await.unwrap();
             assert!(dispatcher.verified.is_some(), "{meanwhile}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_is_proven_good_by_a_ping_that_it_opened_only() {
+        for (held_by, pinged, is_held) in [
+            (challenge(), Err(refusal(404)), true),
+            (challenge(), Ok(None), true),
+            (refusal(401), Ok(None), false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut dispatcher, _store) = of_jobs(folder.path()).await;
+            dispatcher.complete(ping(Ok(None))).await.unwrap();
+            dispatcher.complete(poll(held_by.clone())).await.unwrap();
+            dispatcher.complete(ping(pinged)).await.unwrap();
+            assert!(dispatcher.hold.is_none(), "{held_by}");
+            dispatcher.complete(poll(refusal(401))).await.unwrap();
+            assert_eq!(dispatcher.hold.is_some(), is_held, "{held_by}");
         }
     }
 }

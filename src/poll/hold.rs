@@ -152,6 +152,14 @@ impl Hold {
         self.store_error.is_some()
     }
 
+    /// True if the workspace refuses the key or the address.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            self.reason(),
+            Some(PauseReason::KeyRefused | PauseReason::KeyWrongType | PauseReason::WrongHost)
+        )
+    }
+
     /// True once a ping has failed, so that the hold concerns more than one poll.
     pub(super) fn is_confirmed(&self) -> bool {
         self.failures > 0

@@ -118,7 +118,10 @@ impl Dispatcher {
         self.verified = Some(self.client.key_number());
         self.other_workspace = None;
         if let Some(hold) = &self.hold {
-            if let Some(poller) = hold.poller {
+            // Nothing but a ping that the key opened ends such a hold.
+            if hold.is_refusal()
+                && let Some(poller) = hold.poller
+            {
                 self.pollers[poller].key_is_good = true;
             }
             if hold.reason() == Some(PauseReason::SomebodyBetween) {
