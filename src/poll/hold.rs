@@ -211,7 +211,7 @@ impl Hold {
         let wait = match error.retry() {
             Retry::After(asked) => BUSY.wait(self.failures, chance, Some(asked)),
             Retry::Backoff => BUSY.wait(self.failures, chance, None),
-            Retry::Never if reason == Some(PauseReason::SomebodyBetween) => {
+            Retry::Never if self.reason() == Some(PauseReason::SomebodyBetween) => {
                 waits::after(&BETWEEN, self.failures as usize - 1, chance)
             }
             Retry::Never => waits::after(&PINGS_AFTER_REFUSAL, self.failures as usize - 1, chance),
@@ -238,7 +238,7 @@ fn reason_of(error: &ApiError) -> Option<PauseReason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Between, BetweenKind};
+    use crate::api::{Between, BetweenKind, PageError};
 
     fn refusal(status: u16) -> ApiError {
         ApiError::Status {
@@ -293,6 +293,16 @@ mod tests {
         let pings = pings(&challenge(), 0.5, Duration::from_secs(480));
         let seconds: Vec<u64> = pings.iter().map(Duration::as_secs).collect();
         assert_eq!(seconds, [15, 30, 60, 120, 240, 360]);
+    }
+
+    #[test]
+    fn while_somebody_between_answers_no_ping_is_later_than_two_minutes() {
+        let repeated = ApiError::page(PageError::Cached(99));
+        let mut hold = Hold::for_poll(0, &challenge(), Duration::ZERO, 0.5).unwrap();
+        for error in [challenge(), repeated.clone(), repeated.clone(), repeated] {
+            hold.failed(&error, Duration::ZERO, 0.5);
+        }
+        assert_eq!(hold.until.as_secs(), 120);
     }
 
     #[test]

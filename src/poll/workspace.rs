@@ -209,8 +209,8 @@ enum PingVerdict {
 /// | key or address refused   | failed            | failed               | failed        |
 ///
 /// A hold with a reason makes each of the last four `failed`, but one for somebody between ends with
-/// each response of the workspace that refuses neither key nor address. The account is address and
-/// key.
+/// each response of the workspace that refuses neither key nor address; while the account is a
+/// changed one, not with a 5xx. The account is address and key.
 /// Without a stored workspace there is nothing to compare with: the account counts as before.
 fn judge(
     ping: Result<Ping, ApiError>,
@@ -224,12 +224,11 @@ fn judge(
         Some(stored) => !stored.is_of(&account),
         None => false,
     };
+    let is_between = reason == Some(PauseReason::SomebodyBetween);
     let name = match ping {
         Ok(ping) => ping.workspace.unwrap_or_default(),
         Err(error) if reason.is_none() && is_harmless(&error, is_changed) => String::new(),
-        Err(error) if reason == Some(PauseReason::SomebodyBetween) && is_answer(&error) => {
-            String::new()
-        }
+        Err(error) if is_between && is_answer(&error, is_changed) => String::new(),
         Err(error) => return PingVerdict::Failed(error),
     };
     if !name.trim().is_empty() {
@@ -255,22 +254,23 @@ fn is_harmless(error: &ApiError, is_changed: bool) -> bool {
     }
 }
 
-/// Whether the workspace itself has answered, and refuses neither the key nor the address.
-fn is_answer(error: &ApiError) -> bool {
-    let is_of_cache = matches!(
-        error,
-        ApiError::Page {
-            problem: PageError::Cached(_),
+/// Whether the workspace itself has answered, and refuses neither the key nor the address. A body
+/// that could not be read may be anybody's.
+fn is_answer(error: &ApiError, is_changed: bool) -> bool {
+    match error {
+        ApiError::Status {
+            is_of_workspace: true,
             ..
-        }
-    );
-    !is_of_cache && matches!(error.class(), Class::RouteBroken | Class::BadPage)
+        } => is_harmless(error, is_changed),
+        ApiError::Page { problem, .. } => !matches!(problem, PageError::Cached(_)),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Between, BetweenKind};
+    use crate::api::{Between, BetweenKind, TransportError};
 
     fn ping(name: Option<&str>) -> Result<Ping, ApiError> {
         Ok(Ping {
@@ -370,6 +370,27 @@ mod tests {
             (
                 "challenge is over, down",
                 refusal(503),
+                between,
+                "no name",
+                "failed",
+            ),
+            (
+                "portal compresses",
+                Err(TransportError::Encoding("br".to_owned()).into()),
+                between,
+                "failed",
+                "failed",
+            ),
+            (
+                "portal is long",
+                Err(TransportError::TooLarge.into()),
+                between,
+                "failed",
+                "failed",
+            ),
+            (
+                "cached, held",
+                Err(ApiError::page(PageError::Cached(99))),
                 between,
                 "failed",
                 "failed",
