@@ -248,7 +248,9 @@ impl PollerHealth {
         let is_new = match class {
             // A single network error is common and says nothing.
             Class::Busy => self.failures == 2,
-            Class::RouteBroken | Class::BadPage => !is_same,
+            // The error before it may have been one of all pollers, which is not logged here.
+            Class::RouteBroken => self.refusals == 1 || !is_same,
+            Class::BadPage => !is_same,
             // Logged once for all pollers when they are paused.
             Class::KeyRefused | Class::KeyForbidden | Class::WrongHost | Class::Between => false,
         };
@@ -316,6 +318,7 @@ mod tests {
     use shopmirror_core::record::Route;
 
     use super::*;
+    use crate::api::{Between, BetweenKind};
 
     #[test]
     fn a_response_with_the_same_date_and_body_more_than_ten_seconds_later_is_a_repeated_one() {
@@ -361,5 +364,38 @@ mod tests {
         assert_eq!(ages_of(&[past, "\"2026-03-01T13:00:00Z\""]), [] as [u64; 0]);
         assert_eq!(ages_of(&[past, "null"]), [] as [u64; 0]);
         assert_eq!(ages_of(&[past, "\"01/03/2026\""]), [] as [u64; 0]);
+    }
+
+    /// What a poller logs that somebody between answers, before and after a ping is answered.
+    fn logged_of_a_challenge() -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(Arc::new(file.reopen().unwrap()))
+            .finish();
+        let mut poller = PollerHealth::new(PollerId {
+            route: Route::Leads,
+            business: None,
+        });
+        let challenge = ApiError::Between(Between {
+            status: 403,
+            kind: BetweenKind::Html,
+            is_address_proven: true,
+            quotation: None,
+        });
+        tracing::subscriber::with_default(subscriber, || {
+            poller.failed(&challenge, Duration::ZERO, 0.5);
+            poller.workspace_answers = true;
+            poller.clear_failures();
+            for _ in 0..3 {
+                poller.failed(&challenge, Duration::ZERO, 0.5);
+            }
+        });
+        std::fs::read_to_string(file.path()).unwrap()
+    }
+
+    #[test]
+    fn a_route_that_is_held_alone_is_logged_once() {
+        let logged = logged_of_a_challenge();
+        assert_eq!(logged.matches("a poll failed").count(), 1, "{logged}");
     }
 }
