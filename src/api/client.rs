@@ -19,7 +19,7 @@ use shopmirror_core::clock::Clock;
 use shopmirror_core::record::{Page, PollerId, Route};
 use url::Url;
 
-use super::error::ApiError;
+use super::error::{self, ApiError};
 use super::page::{self, PageError};
 use super::rate::RateHeaders;
 use super::transport::{ApiRequest, Transport};
@@ -271,14 +271,17 @@ impl Client {
         if response.status != 200 {
             let error =
                 ApiError::from_response(&response, &url, rate.retry_after, is_proven, secret);
-            return (Err(error), rate);
+            if error::is_of_workspace(&response) {
+                return (Err(error), rate);
+            }
+            return (Err(error), rate.of_somebody_between());
         }
         if let Some(error) = ApiError::from_body_between(&response, is_proven, secret) {
-            return (Err(error), rate);
+            return (Err(error), rate.of_somebody_between());
         }
         if rate.age > MAX_AGE {
             let error = ApiError::page(PageError::Cached(rate.age.as_secs()));
-            return (Err(error), rate);
+            return (Err(error), rate.of_somebody_between());
         }
         if is_of_another(business, &response.headers) {
             return (Err(ApiError::page(PageError::OtherBusiness)), rate);

@@ -8,7 +8,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::header::{AGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-use super::error::is_of_workspace;
 use super::transport::ApiResponse;
 use crate::net::retry_after;
 
@@ -37,20 +36,22 @@ pub struct RateHeaders {
 }
 
 impl RateHeaders {
-    /// Reads a response's headers; `now` is used if the server sends no `Date`. Of an answer of
-    /// somebody between, only the wait counts.
+    /// What counts of an answer that is not the workspace's, or that a cache repeats: only the wait.
+    pub(crate) fn of_somebody_between(self) -> Self {
+        Self {
+            retry_after: self.retry_after,
+            key: self.key,
+            ..Self::default()
+        }
+    }
+
+    /// Reads a response's headers; `now` is used if the server sends no `Date`.
     pub(super) fn read(response: &ApiResponse, now: Timestamp) -> Self {
         let headers = &response.headers;
         let retry_after = match text(headers, RETRY_AFTER) {
             Some(wait) => retry_after::parse(wait, text(headers, DATE), now),
             None => None,
         };
-        if response.status != 200 && !is_of_workspace(response) {
-            return Self {
-                retry_after,
-                ..Self::default()
-            };
-        }
         let business = match text(headers, HeaderName::from_static("x-business")) {
             Some(text) => text.parse().ok(),
             None => None,

@@ -68,6 +68,7 @@ impl Dispatcher {
                 result,
                 rate,
             } => {
+                let (result, rate) = self.unless_repeated(poller, result, rate);
                 self.observe_rate(&rate).await;
                 if self.verified != Some(rate.key) {
                     // The key has changed, and it is not known yet whose workspace this one reads.
@@ -141,6 +142,27 @@ impl Dispatcher {
         );
     }
 
+    /// The result of a poll and what its headers say, unless a cache has repeated the page: then its
+    /// time and what was left of the key are of long ago.
+    fn unless_repeated(
+        &mut self,
+        poller: usize,
+        result: Result<Arc<Page>, ApiError>,
+        rate: RateHeaders,
+    ) -> (Result<Arc<Page>, ApiError>, RateHeaders) {
+        let Ok(page) = &result else {
+            return (result, rate);
+        };
+        let now = self.clock.now().elapsed;
+        match self.pollers[poller].repeated_for(page, rate.server_time, now) {
+            Some(ago) => {
+                let error = ApiError::page(PageError::Cached(ago.as_secs()));
+                (Err(error), rate.of_somebody_between())
+            }
+            None => (result, rate),
+        }
+    }
+
     async fn observe_rate(&mut self, rate: &RateHeaders) {
         let now = self.clock.now();
         if let Some(server) = rate.server_time {
@@ -186,11 +208,6 @@ impl Dispatcher {
         rate: &RateHeaders,
     ) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let health = &mut self.pollers[poller];
-        if let Some(ago) = health.repeated_for(&page, rate.server_time, now.elapsed) {
-            self.fail_poll(poller, &ApiError::page(PageError::Cached(ago.as_secs())));
-            return Ok(());
-        }
         let since_request = now.elapsed.saturating_sub(self.pollers[poller].started_at);
         let facts = PollFacts {
             at: now.wall,
@@ -520,5 +537,32 @@ mod tests {
             dispatcher.complete(poll(refusal(401))).await.unwrap();
             assert_eq!(dispatcher.hold.is_some(), is_held, "{held_by}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_a_cache_repeats_moves_neither_the_clock_nor_the_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut dispatcher, _store) = of_jobs(folder.path()).await;
+        dispatcher.complete(ping(Ok(None))).await.unwrap();
+        let page = Arc::new(decode(b"[]".to_vec()).unwrap());
+        let date = dispatcher.clock.now().wall;
+        let read = |remaining| Completed::Poll {
+            poller: 0,
+            asked_after: 0,
+            result: Ok(Arc::clone(&page)),
+            rate: RateHeaders {
+                server_time: Some(date),
+                limit: Some(remaining),
+                ..RateHeaders::default()
+            },
+        };
+        tokio::time::pause();
+        dispatcher.complete(read(50)).await.unwrap();
+        tokio::time::advance(Duration::from_secs(300)).await;
+        dispatcher.complete(read(7)).await.unwrap();
+        assert_eq!(dispatcher.pollers[0].refused_pages, 1);
+        assert_eq!(dispatcher.clocks.ahead_s(), None);
+        let pace = dispatcher.budget.pace_per_minute(dispatcher.clock.now());
+        assert!(pace > 7.0, "{pace}");
     }
 }

@@ -275,3 +275,29 @@ async fn a_page_that_a_cache_kept_for_more_than_ten_seconds_is_refused() {
         assert_eq!(page.is_ok(), right, "{age}: {page:?}");
     }
 }
+
+#[tokio::test]
+async fn of_an_answer_in_place_of_the_workspace_only_the_wait_counts() {
+    let headers = [
+        ("date", "Sun, 01 Mar 2020 08:00:00 GMT"),
+        ("retry-after", "17"),
+        ("x-ratelimit-limit", "7"),
+        ("x-ratelimit-remaining", "0"),
+        ("x-business", "5"),
+    ];
+    let age = ("age", "99");
+    for (more, body) in [(None, "<html>"), (None, "welcome"), (Some(age), "[]")] {
+        let headers: Vec<_> = headers.into_iter().chain(more).collect();
+        let transport = Recorder::new(move || response(200, &headers, body));
+        let client = client("https://shop.example.com/api", Auth::Bearer, &transport);
+        client.set_key("another".to_owned().into());
+        let (result, rate) = client.poll(&key_of(Route::Jobs, None), None).await;
+        assert!(result.is_err(), "{body}");
+        let expected = RateHeaders {
+            retry_after: Some(Duration::from_secs(17)),
+            key: 1,
+            ..RateHeaders::default()
+        };
+        assert_eq!(rate, expected, "{body}");
+    }
+}
