@@ -141,6 +141,8 @@ fn not_sent(error: &BackgroundError) -> Refusal {
         BackgroundError::Api(error) => match error.retry() {
             Retry::After(wait) => Some(wait),
             Retry::Backoff => Some(WAIT),
+            // It may pass, and every route waits for that as well.
+            Retry::Never if error.class() == Class::Between => Some(WAIT),
             Retry::Never => None,
         },
     };
@@ -163,5 +165,30 @@ pub fn exit_code(error: &ApiError) -> u8 {
         Class::WrongHost | Class::RouteBroken => CONFIG,
         Class::Busy | Class::Between => TRY_AGAIN,
         Class::BadPage => DATA,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Between, BetweenKind, TransportError};
+
+    #[test]
+    fn what_may_pass_says_when_to_try_again() {
+        let challenge = ApiError::Between(Between {
+            status: 403,
+            kind: BetweenKind::Html,
+            is_address_proven: true,
+            quotation: None,
+        });
+        let errors = [
+            challenge,
+            TransportError::Timeout.into(),
+            ApiError::UnusableKey,
+        ];
+        let refusals = errors.map(|error| not_sent(&BackgroundError::Api(error)));
+        let told = refusals.map(|refusal| (refusal.code, refusal.retry_after));
+        let again = (TRY_AGAIN, Some(WAIT));
+        assert_eq!(told, [again, again, (PERMISSION, None)]);
     }
 }
