@@ -91,8 +91,12 @@ fn strict() -> bool {
 /// The sink; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<IntakeSettings> {
     let fields = table.read::<FieldsKey>(&["fields"]);
+    let proxy = proxy::read(table);
     let mut read: IntakeSettings = table.read(&["base_url", "api_key_file", "create"])?;
-    read.proxy = proxy::read(table, read.base_url.scheme() == "http");
+    if read.base_url.scheme() == "http" {
+        proxy::note_plain(table, proxy.as_ref());
+    }
+    read.proxy = proxy;
     let FieldTexts {
         address,
         custom_fields,

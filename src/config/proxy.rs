@@ -84,9 +84,9 @@ fn of_file<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Proxy>, D::Error> {
     })
 }
 
-/// The proxy of a table whose server is reached without TLS if `is_plain`; `None` if it has none, or
-/// if a problem was noted.
-pub(super) fn read(table: &Table<'_>, is_plain: bool) -> Option<Proxy> {
+/// The proxy of a table; `None` if it has none, or if a problem was noted. Read it before anything
+/// that may end the reading of the table: else its keys would count as unknown.
+pub(super) fn read(table: &Table<'_>) -> Option<Proxy> {
     let keys: ProxyKeys = table.read(&[])?;
     if keys.proxy.is_some() && keys.proxy_file.is_some() {
         table.warn(
@@ -94,16 +94,70 @@ pub(super) fn read(table: &Table<'_>, is_plain: bool) -> Option<Proxy> {
             "has no effect beside `proxy_file`: remove one of them",
         );
     }
-    let (key, proxy) = match (keys.proxy_file, keys.proxy) {
-        (Some(proxy), _) => ("proxy_file", proxy),
-        (None, Some(proxy)) => ("proxy", proxy),
-        (None, None) => return None,
-    };
-    if is_plain {
-        table.note(
-            key,
-            "is for an address with https://: over http the proxy would read what is sent",
-        );
+    keys.proxy_file.or(keys.proxy)
+}
+
+/// Notes that a table whose server is reached without TLS has a proxy.
+pub(super) fn note_plain(table: &Table<'_>, proxy: Option<&Proxy>) {
+    if proxy.is_none() {
+        return;
     }
-    Some(proxy)
+    let key = if table.has("proxy_file") {
+        "proxy_file"
+    } else {
+        "proxy"
+    };
+    table.note(
+        key,
+        "is for an address with https://: over http the proxy would read what is sent",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Base, Config};
+
+    /// The problems of a configuration with this table.
+    fn problems(table: &str) -> String {
+        let workspace = "[workspace]\nbase_url = \"https://shop.example.com/api\"\n";
+        let text = if table.starts_with("[workspace]") {
+            table.to_owned()
+        } else {
+            format!("{workspace}{table}")
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let base = Base {
+            dir: dir.path().to_owned(),
+            ..Base::default()
+        };
+        Config::parse(&text, "shopmirror.toml", &base)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn it_is_a_known_key_whatever_else_is_wrong_with_its_table() {
+        for table in [
+            "[workspace]",
+            "[sinks.a]\ntype = \"webhook\"",
+            "[sinks.a]\ntype = \"webhook\"\nurl = \"ftp://erp.example.com\"",
+            "[sinks.a]\ntype = \"s3\"",
+            "[sinks.a]\ntype = \"intake\"",
+        ] {
+            let problems = problems(&format!("{table}\nproxy = \"http://proxy:3128\"\n"));
+            assert!(!problems.contains("unknown key"), "{table}: {problems}");
+        }
+    }
+
+    #[test]
+    fn it_is_refused_for_an_address_without_tls_however_that_is_written() {
+        for scheme in ["http", "HTTP", " http"] {
+            let problems = problems(&format!(
+                "[sinks.a]\ntype = \"webhook\"\nurl = \"{scheme}://127.0.0.1/hook\"\n\
+                 proxy = \"http://proxy:3128\"\n"
+            ));
+            let words = "`proxy` is for an address with https://";
+            assert!(problems.contains(words), "{scheme}: {problems}");
+        }
+    }
 }

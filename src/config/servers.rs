@@ -190,12 +190,14 @@ fn region() -> String {
 
 /// The sink; `None` only if a problem was noted.
 pub(super) fn s3(table: &Table<'_>) -> Option<S3Settings> {
+    let proxy = proxy::read(table);
     let mut read: S3Settings = table.read(&["bucket", "access_key_file", "workspace"])?;
-    let is_plain = match &read.endpoint {
-        Some(endpoint) => endpoint.scheme() == "http",
-        None => false,
-    };
-    read.proxy = proxy::read(table, is_plain);
+    if let Some(endpoint) = &read.endpoint
+        && endpoint.scheme() == "http"
+    {
+        proxy::note_plain(table, proxy.as_ref());
+    }
+    read.proxy = proxy;
     Some(read)
 }
 

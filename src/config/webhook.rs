@@ -12,6 +12,7 @@ use reqwest::header::HeaderMap;
 use secrecy::ExposeSecret;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use url::Url;
 
 use super::proxy::Proxy;
 use super::secret::Secret;
@@ -76,19 +77,30 @@ pub struct WebhookSettings {
 pub(super) fn read(table: &Table<'_>, source: &str) -> Option<WebhookSettings> {
     let format = shape::read(table, source);
     note_own_headers(table);
+    let proxy = proxy::read(table);
     let read: WebhookSettings = table.read(&[])?;
     let url = SinkUrl::from_table(table, |text| address::webhook(text, read.allow_plain));
     let url = url?;
-    let is_plain = match url.read() {
-        Ok(text) => text.expose_secret().starts_with("http://"),
-        Err(_) => false,
-    };
+    if is_plain(&url) {
+        proxy::note_plain(table, proxy.as_ref());
+    }
     Some(WebhookSettings {
         format: format?,
-        proxy: proxy::read(table, is_plain),
+        proxy,
         url,
         ..read
     })
+}
+
+/// True if an address is reached without TLS.
+fn is_plain(url: &SinkUrl) -> bool {
+    let Ok(text) = url.read() else {
+        return false;
+    };
+    match Url::parse(text.expose_secret()) {
+        Ok(url) => url.scheme() == "http",
+        Err(_) => false,
+    }
 }
 
 /// Notes each header that the program alone may write.

@@ -91,8 +91,12 @@ pub enum Auth {
 
 /// The section; `None` only if a problem was noted.
 pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
+    let proxy = proxy::read(table);
     let mut read: WorkspaceSettings = table.read(&["base_url"])?;
-    read.proxy = proxy::read(table, read.base_url.scheme() == "http");
+    if read.base_url.scheme() == "http" {
+        proxy::note_plain(table, proxy.as_ref());
+    }
+    read.proxy = proxy;
     let base = table.file.base;
     if !table.has("time_zone")
         && let Some(zone) = &base.time_zone
