@@ -2,8 +2,7 @@
 //!
 //! Only https leaves the machine. The key is sent to the configured host only: redirects are not
 //! followed, no referer is sent, no proxy of the environment is used; through a configured one only
-//! TLS runs. A body is decompressed up to
-//! a limit, so that no response can fill the memory.
+//! TLS runs. A body is decompressed up to a limit, so that no response can fill the memory.
 
 use std::error::Error as _;
 use std::time::Duration;

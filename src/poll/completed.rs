@@ -8,7 +8,7 @@ use shopmirror_core::budget::{KeyReading, LONG_REST};
 use shopmirror_core::record::Page;
 use shopmirror_core::schedule::PollResult;
 
-use super::hold::Hold;
+use super::hold::{Hold, reason_of};
 use super::poller::outcome_of;
 use super::{Dispatcher, NOTED_REQUESTS};
 use crate::api::{ApiError, PageError, Ping, RateHeaders};
@@ -288,18 +288,20 @@ impl Dispatcher {
             not_before: now.elapsed + wait,
         };
         self.schedule.observe(poller, &outcome, now);
-        if let Some(mut hold) = Hold::for_poll(poller, error, now.elapsed, fastrand::f64()) {
+        if reason_of(error).is_none() {
+            return;
+        }
+        // Unless a ping has shown that the route alone is refused, one shows whether the key is.
+        if self.hold.is_none() && !self.pollers[poller].is_broken() {
+            self.hold = Hold::for_poll(poller, error, now.elapsed, fastrand::f64());
             // A single run does not wait to try it.
-            if self.to_poll.is_some() {
+            if let Some(hold) = &mut self.hold
+                && self.to_poll.is_some()
+            {
                 hold.until = now.elapsed;
             }
-            // Unless a ping has shown that the route alone is refused, one shows whether the key
-            // is.
-            if !self.pollers[poller].is_broken() && self.hold.is_none() {
-                self.hold = Some(hold);
-            }
-            self.try_changed_key();
         }
+        self.try_changed_key();
     }
 
     /// Pauses polling until the store can be written again; returns when that is tried.

@@ -222,7 +222,7 @@ impl Hold {
 }
 
 /// The reason in an error, if it concerns every poller.
-fn reason_of(error: &ApiError) -> Option<PauseReason> {
+pub(super) fn reason_of(error: &ApiError) -> Option<PauseReason> {
     if let ApiError::OtherWorkspace(_) = error {
         return Some(PauseReason::OtherWorkspace);
     }

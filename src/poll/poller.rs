@@ -232,8 +232,10 @@ impl PollerHealth {
             Retry::Backoff | Retry::Never => None,
         };
         self.retry_at = asked.map(|wait| now + wait);
+        if error.class() == Class::Between {
+            return waits::after(&BETWEEN, refusals_before, chance);
+        }
         match class {
-            _ if error.class() == Class::Between => waits::after(&BETWEEN, refusals_before, chance),
             // A route that is missing during an update of the workspace is back within minutes.
             Class::RouteBroken => waits::after(&ROUTE_REFUSED, refusals_before, chance),
             _ => BUSY.wait(self.failures, chance, asked),
