@@ -80,6 +80,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         StoreError::Io { source, .. } => code_of_io(source),
         StoreError::Exists(_) | StoreError::Unfit(_) | StoreError::NotLost(_) => USAGE,
         StoreError::Foreign { .. }
+        | StoreError::NotReplaced(_)
         | StoreError::Dumped { .. }
         | StoreError::Altered(_)
         | StoreError::Newer { .. }

@@ -94,6 +94,12 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A restore would replace a file that was never a store.
+    #[error(
+        "{0} was not made by shopmirror, and a restore does not replace it: name another file as \
+         `path` in [store], or move this one away first (`mv {0} {0}.old`)"
+    )]
+    NotReplaced(PathBuf),
     /// A copy would leave too little room on the disk.
     #[error(
         "too little room for {path}: {needed} bytes are needed and {free} are free; free some \
@@ -143,7 +149,7 @@ pub enum StoreError {
     SideFileGone(PathBuf),
     /// A file of the store belongs to another user than its folder.
     #[error(
-        "this user may not write {path}, as a program of another user made it: run `chown \
+        "this user may not write {path}, as a program of another user made it: run `chown -h \
          --reference={folder} {path}` as root"
     )]
     NotOurs {

@@ -22,6 +22,8 @@ use crate::files::owner;
 pub(super) const APPLICATION_ID: i64 = 0x7368_6d72;
 /// The application id is the last four bytes of this part of an SQLite file.
 const HEADER_LENGTH: usize = 72;
+/// What every SQLite file begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Where the header says how the file is written.
 const JOURNAL_MODE: usize = 18;
 /// Without a write-ahead log.
@@ -206,7 +208,9 @@ fn refuse_file_of_others(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     let folder = owner::folder_of(path);
-    if let (Ok(file), Ok(above)) = (fs::metadata(path), fs::metadata(folder))
+    // What a link names may be any file, and is not to be given away.
+    if let (Ok(file), Ok(above)) = (fs::symlink_metadata(path), fs::metadata(folder))
+        && !file.is_symlink()
         && file.uid() != above.uid()
     {
         return Err(StoreError::NotOurs {
@@ -355,6 +359,21 @@ fn number(connection: &Connection, path: &Path, sql: &str) -> Result<i64, StoreE
 /// or its write-ahead log lies beside it.
 pub(super) fn is_ours(path: &Path) -> bool {
     has_our_header(path) || with_suffix(path, "-wal").exists()
+}
+
+/// True if the file is a store of this program, or was one before it was damaged: its lock file
+/// notes an identity, or a write-ahead log lies beside what is no database of another program.
+pub(super) fn was_ours(path: &Path) -> bool {
+    has_our_header(path)
+        || noted_identity(path).is_some()
+        || (with_suffix(path, "-wal").exists() && !is_database(path))
+}
+
+/// True if the file begins as one of SQLite does.
+fn is_database(path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == MAGIC
 }
 
 /// True if the file begins as a store of this program does.

@@ -59,6 +59,8 @@ pub fn restore(
     owner::refuse_foreign_link(store).map_err(StoreError::io("replace", store))?;
     let folder = owner::folder_of(store);
     owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
+    // Before the lock makes its file.
+    refuse_foreign(store)?;
     let lock = Lock::take(store)?;
     remove_leftovers(store, &lock)?;
     let copy = backup::copy(file, store, control).map_err(|error| not_a_backup(file, error))?;
@@ -77,6 +79,16 @@ pub fn restore(
         kept,
         forgotten_again,
     })
+}
+
+/// Refuses to replace a file that was never a store, as `path` in `[store]` may name by mistake. An
+/// empty file is none: a first start that died leaves one.
+fn refuse_foreign(store: &Path) -> Result<(), StoreError> {
+    let is_to_lose = fs::metadata(store).is_ok_and(|found| found.len() > 0);
+    if is_to_lose && !open::was_ours(store) {
+        return Err(StoreError::NotReplaced(store.to_owned()));
+    }
+    Ok(())
 }
 
 /// Removes the unfinished copies that a killed restore left beside the store. They may hold the

@@ -55,7 +55,7 @@ async fn a_file_that_another_user_made_is_named_with_the_command_that_gives_it_b
         let ended = place.run_by(&AS_SERVICE, &["once"]).await;
         assert_eq!(ended.code, Some(77), "{suffix}: {ended:?}");
         let command = format!(
-            "`chown --reference={} {}`",
+            "`chown -h --reference={} {}`",
             place.path("state").display(),
             file.display()
         );

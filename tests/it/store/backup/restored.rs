@@ -148,3 +148,42 @@ async fn restore_refuses_what_is_no_sound_backup_and_leaves_the_store_as_it_is()
     assert_eq!(itself.code, Some(65), "{itself:?}");
     assert!(files() == before);
 }
+
+#[tokio::test]
+async fn restore_replaces_no_file_that_was_never_a_store_and_says_what_to_do() {
+    let (_workspace, place) = filled().await;
+    assert_eq!(place.run(["backup", "copy.db"]).await.code, Some(0));
+    let other = Connection::open(place.path("other.db")).unwrap();
+    other
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1);")
+        .unwrap();
+    place.write("notes.txt", "These are notes, not a database.\n");
+    for name in ["notes.txt", "other.db"] {
+        place.configure(&format!("[store]\npath = \"{name}\"\n"));
+        let before = place.files();
+        let refused = place.run(["restore", "copy.db"]).await;
+        assert_eq!(refused.code, Some(65), "{name}: {refused:?}");
+        let remedy = format!("`mv ./{name} ./{name}.old`");
+        assert!(refused.err.contains(&remedy), "{name}: {refused:?}");
+        assert!(place.files() == before, "{:?}", names(&place.path("")));
+    }
+    drop(other);
+
+    // As the message says.
+    place.configure("[store]\npath = \"notes.txt\"\n");
+    let store = place.path("notes.txt");
+    fs::rename(&store, place.path("notes.txt.old")).unwrap();
+    let moved = place.run(["restore", "copy.db"]).await;
+    assert_eq!(moved.code, Some(0), "{moved:?}");
+
+    // A damaged store is known by what lies beside it.
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    fs::write(&store, "damaged").unwrap();
+    let by_lock = place.run(["restore", "copy.db"]).await;
+    assert_eq!(by_lock.code, Some(0), "{by_lock:?}");
+    fs::write(&store, "damaged").unwrap();
+    fs::remove_file(place.path("notes.txt-lock")).unwrap();
+    fs::write(place.path("notes.txt-wal"), "damaged").unwrap();
+    let by_log = place.run(["restore", "copy.db"]).await;
+    assert_eq!(by_log.code, Some(0), "{by_log:?}");
+}
