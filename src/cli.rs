@@ -27,6 +27,7 @@ mod records;
 mod reload;
 mod report;
 mod run;
+mod run_as;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod search;

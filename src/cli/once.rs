@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::exit::{self, refuse};
 use super::output::{self, Output};
+use super::run_as::read_config_and_become_owner;
 use super::signals::stoppable;
-use super::{logging, read_config, runtime};
+use super::{logging, runtime};
 use crate::api::{ApiError, Client};
 use crate::config::Config;
 use crate::daemon;
@@ -25,7 +26,7 @@ use crate::store::{Store, StorePlace};
 /// Polls every route once, delivers, and prints the result.
 pub(super) fn run(path: &Path, out: Output) -> anyhow::Result<ExitCode> {
     logging::start("warn");
-    let config = read_config(path)?;
+    let config = read_config_and_become_owner(path)?;
     let runtime = runtime()?;
     let stop = CancellationToken::new();
     // A signal cancels what is in progress and keeps its result.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use shopmirror_core::clock::Clock;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::run_as::read_config_and_become_owner;
 use super::signals::StopSignals;
 use super::{logging, read_config, runtime};
 use crate::daemon::{self, Signals};
@@ -17,7 +18,7 @@ const HANGING: Duration = Duration::from_secs(1);
 /// Runs the daemon until a stop is requested; SIGHUP reloads the configuration.
 pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     logging::start("info");
-    let config = read_config(path)?;
+    let config = read_config_and_become_owner(path)?;
     let path: PathBuf = path.to_owned();
     let reread = Box::new(move || read_config(&path));
     let runtime = runtime()?;

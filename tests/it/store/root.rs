@@ -139,21 +139,22 @@ async fn root_follows_no_link_in_the_folder_of_the_service() {
 
     fs::rename(&lock, &aside).unwrap();
     symlink(&victim, &lock).unwrap();
-    for command in [&["once"][..], &["restore", backup.to_str().unwrap()]] {
-        let ended = place.run(command).await;
-        assert_eq!(ended.code, Some(74), "{command:?}: {ended:?}");
-        assert!(
-            ended.err.contains("sudo -u '#65534'"),
-            "{command:?}: {ended:?}"
-        );
-    }
+    let restored = place.run(["restore", backup.to_str().unwrap()]).await;
+    assert_eq!(restored.code, Some(74), "{restored:?}");
+    assert!(restored.err.contains("sudo -u '#65534'"), "{restored:?}");
+    // As the service's user, which may not open it. Nobody is told to give it to that user.
+    let once = place.run(["once"]).await;
+    assert_eq!(once.code, Some(77), "{once:?}");
+    assert!(!once.err.contains("chown"), "{once:?}");
     fs::rename(&aside, &lock).unwrap();
 
     fs::rename(&store, &aside).unwrap();
     symlink(&victim, &store).unwrap();
+    let once = place.run(["once"]).await;
+    assert_eq!(once.code, Some(77), "{once:?}");
+    assert!(!once.err.contains("chown"), "{once:?}");
     for command in [
-        &["once"][..],
-        &["restore", backup.to_str().unwrap()],
+        &["restore", backup.to_str().unwrap()][..],
         &["records", "jobs"],
     ] {
         let ended = place.run(command).await;
@@ -177,4 +178,57 @@ async fn root_follows_no_link_in_the_folder_of_the_service() {
     }
     let listed = place.run_by(&AS_SERVICE, &["records", "jobs"]).await;
     assert_eq!(listed.code, Some(0), "{listed:?}");
+}
+
+/// The ids that the kernel names for a process in the lines that begin so.
+fn ids_of(pid: u32, line: &str) -> Vec<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let ids = status.lines().find_map(|found| found.strip_prefix(line));
+    ids.unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn root_runs_as_the_owner_of_the_folder_and_says_what_that_user_may_not_read() {
+    let workspace = Workspace::start().await;
+    let Some(place) = of_the_service(&workspace).await else {
+        return;
+    };
+    // The service's user leads a folder of its own to one of root.
+    place.configure(
+        "[store]\npath = \"state/mirror.db\"\n[sinks.audit]\ntype = \"file\"\n\
+         path = \"state/out/audit.ndjson\"\nstart = \"beginning\"\nchanges = [\"baseline\"]\n",
+    );
+    symlink(place.path(""), place.path("state/out")).unwrap();
+    let once = place.run(["once"]).await;
+    assert!(!place.path("audit.ndjson").exists(), "{once:?}");
+    assert_eq!(once.code, Some(75), "{once:?}");
+    assert!(once.err.contains("sink audit"), "{once:?}");
+
+    let daemon = place.started().await;
+    let user = SERVICE.to_string();
+    for line in ["Uid:", "Gid:"] {
+        assert_eq!(ids_of(daemon.pid(), line), [&*user; 4], "{line}");
+    }
+    let groups = ids_of(daemon.pid(), "Groups:");
+    assert!(!groups.contains(&"0".to_owned()), "{groups:?}");
+    let asked = place.run(["status"]).await;
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    daemon.stop().await;
+
+    for name in ["shopmirror.toml", "api-key"] {
+        let file = place.path(name);
+        chown(&file, Some(0), Some(0)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        for command in ["once", "run"] {
+            let refused = place.run([command]).await;
+            assert_eq!(refused.code, Some(78), "{command}, {name}: {refused:?}");
+            for said in [name, "nobody", "state belongs"] {
+                assert!(
+                    refused.err.contains(said),
+                    "{command}, {name}, {said}: {refused:?}"
+                );
+            }
+        }
+        chown(&file, Some(SERVICE), Some(SERVICE)).unwrap();
+    }
 }
