@@ -4,12 +4,14 @@
 //! bounded, so that clients that send nothing delay the others by less than a second. The bound is
 //! far above the number of searches that wait for the budget in practice.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
@@ -17,7 +19,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ControlRequest, QUICK, Refusal, socket_of};
 use crate::control::exit_codes::PERMISSION;
-use crate::files::owner;
 use crate::net::connections;
 
 /// How long a client may take to send its request.
@@ -45,8 +46,7 @@ where
         return Err(error);
     }
     let listener = UnixListener::bind(&path)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o660))?;
-    owner::give_path_to_folder(&path);
+    let_group_connect(&path)?;
     connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
         converse(stream, reply_to.clone())
     })
@@ -54,6 +54,24 @@ where
     // If this fails, the next start removes the file.
     let _ = fs::remove_file(&path);
     Ok(())
+}
+
+/// Lets the readers' group connect to the socket. Follows no link: who may write to the folder can
+/// put one there meanwhile.
+fn let_group_connect(socket: &Path) -> io::Result<()> {
+    let place = OFlags::PATH | OFlags::NOFOLLOW;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(place.bits().cast_signed())
+        .open(socket)?;
+    if !opened.metadata()?.file_type().is_socket() {
+        return Err(io::Error::other(
+            "another program put something in the place of the control socket: end that program",
+        ));
+    }
+    // Names what was opened, whatever lies at its path by now.
+    let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    fs::set_permissions(name, fs::Permissions::from_mode(0o660))
 }
 
 async fn converse<A, F>(mut stream: UnixStream, reply_to: A) -> io::Result<()>
@@ -96,7 +114,30 @@ fn refusal() -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn the_mode_of_what_a_link_in_the_place_of_the_socket_names_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let [socket, victim] = ["sock", "victim"].map(|name| dir.path().join(name));
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+        let_group_connect(&socket).unwrap();
+        assert_eq!(mode_of(&socket), 0o660);
+
+        fs::write(&victim, "").unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::remove_file(&socket).unwrap();
+        symlink(&victim, &socket).unwrap();
+        let_group_connect(&socket).unwrap_err();
+        assert_eq!(mode_of(&victim), 0o600);
+    }
 
     #[test]
     fn readers_read_and_nothing_else() {

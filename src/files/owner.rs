@@ -93,8 +93,8 @@ pub(crate) fn give_as(file: &File, replaced: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a folder or a socket that was just created to the owner of its folder.
-pub(crate) fn give_path_to_folder(path: &Path) {
+/// Gives a folder that was just created to the owner of the one above it.
+fn give_path_to_folder(path: &Path) {
     give(path, |user, group| lchown(path, Some(user), Some(group)));
 }
 
