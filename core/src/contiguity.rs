@@ -190,9 +190,20 @@ impl ListProfile {
         page: &[Sighting],
         limit: usize,
     ) -> Proof {
+        self.read_shortened_page(previous, page, limit, 0)
+    }
+
+    /// As [`Self::read_page`], of a page of which the server showed `left_out` records more.
+    pub fn read_shortened_page(
+        &mut self,
+        previous: Option<PreviousPage>,
+        page: &[Sighting],
+        limit: usize,
+        left_out: usize,
+    ) -> Proof {
         self.order.learn(page);
         let was_whole = self.lengths.is_whole();
-        self.lengths.learn(previous, page, limit);
+        self.lengths.learn(previous, page, limit, left_out);
         let Some(mut previous) = previous else {
             self.steps = UsualSteps::from_first_page(page);
             self.note_newest(page);

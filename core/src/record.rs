@@ -128,9 +128,12 @@ pub enum IdError {
     /// The member is an object, an array, a boolean, null or a fraction.
     #[error("the id is neither an integer nor a string")]
     NotAnId,
-    /// The text is empty, holds a NUL, or is longer than [`RecordId::MAX_LEN`] bytes.
-    #[error("the id is empty, too long or holds a NUL")]
+    /// The text is empty, or longer than [`RecordId::MAX_LEN`] bytes.
+    #[error("the id is empty or too long")]
     Unusable,
+    /// The text holds a NUL, which ends a text in SQLite and is in none of PostgreSQL.
+    #[error("the id holds a NUL")]
+    HoldsNul,
 }
 
 impl RecordId {
@@ -157,11 +160,14 @@ impl RecordId {
     /// Takes an id that is text already, as an operator types it or the store holds it.
     ///
     /// # Errors
-    /// [`IdError::Unusable`] when it is empty, too long or holds a NUL.
+    /// [`IdError`] when it is empty, too long or holds a NUL.
     pub fn from_text(id: impl Into<String>) -> Result<Self, IdError> {
         let id = id.into();
-        if id.is_empty() || id.len() > Self::MAX_LEN || id.contains('\0') {
+        if id.is_empty() || id.len() > Self::MAX_LEN {
             return Err(IdError::Unusable);
+        }
+        if id.contains('\0') {
+            return Err(IdError::HoldsNul);
         }
         Ok(Self(id))
     }
@@ -205,9 +211,21 @@ pub enum RecordError {
     /// It has no member `id`.
     #[error("no id")]
     NoId,
+    /// Its `id` holds a NUL: the page is read without it.
+    #[error("the id holds a NUL")]
+    LeftOut(LeftOut),
     /// Its `id` cannot be used.
     #[error("{0}")]
     BadId(#[from] IdError),
+}
+
+/// A record that no store can hold, because its id holds a NUL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The JSON text of its id, in which the NUL is escaped.
+    pub id_json: String,
+    /// When the workspace says that it was created.
+    pub created_at: Option<Timestamp>,
 }
 
 impl Record {
@@ -219,7 +237,17 @@ impl Record {
     pub fn read(body: &str, span: Range<usize>) -> Result<Self, RecordError> {
         let text = &body[span.clone()];
         let head = fields::head(text).ok_or(RecordError::NotAnObject)?;
-        let id = RecordId::from_json(head.id.ok_or(RecordError::NoId)?)?;
+        let id_json = head.id.ok_or(RecordError::NoId)?;
+        let id = match RecordId::from_json(id_json) {
+            Ok(id) => id,
+            Err(IdError::HoldsNul) => {
+                return Err(RecordError::LeftOut(LeftOut {
+                    id_json: id_json.to_owned(),
+                    created_at: head.created_at.and_then(parse_timestamp),
+                }));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let created_at = head.created_at.map(|value| place_in(body, value));
         Ok(Self {
             id,
@@ -241,6 +269,7 @@ pub struct Page {
     body: String,
     records: Vec<Record>,
     duplicates: usize,
+    left_out: Vec<LeftOut>,
 }
 
 impl Page {
@@ -253,7 +282,21 @@ impl Page {
             body,
             records,
             duplicates,
+            left_out: Vec::new(),
         }
+    }
+
+    /// The same page, of which these records were left out.
+    #[must_use]
+    pub fn without(self, left_out: Vec<LeftOut>) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// The records that were left out because no store can hold their id. They count for how full
+    /// the page is.
+    #[must_use]
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     /// The body that it was decoded from.
@@ -338,7 +381,7 @@ mod tests {
             assert_eq!(id(bad), Err(IdError::NotAnId), "{bad}");
         }
         assert_eq!(id("\"\""), Err(IdError::Unusable));
-        assert_eq!(id("\"a\\u0000b\""), Err(IdError::Unusable));
+        assert_eq!(id("\"a\\u0000b\""), Err(IdError::HoldsNul));
         assert_eq!(
             id(&format!("\"{}\"", "x".repeat(256))),
             Err(IdError::Unusable)

@@ -96,7 +96,8 @@ impl PageError {
 /// Decodes a body.
 ///
 /// If a record has two members `id`, the last one counts, as in most JSON parsers. If two records
-/// have one id, the first one counts, which is the newest in both orders of the contract.
+/// have one id, the first one counts, which is the newest in both orders of the contract. A record
+/// whose id holds a NUL is left out, and the page says so.
 ///
 /// # Errors
 /// [`PageError`] for the first problem of the body.
@@ -120,20 +121,22 @@ pub fn decode(body: Vec<u8>) -> Result<Page, PageError> {
         return Err(PageError::TooManyRecords);
     }
     let mut records = Vec::with_capacity(items.len());
+    let mut left_out = Vec::new();
     for (place, item) in (1..).zip(items) {
         // The page is an array, so a record is one level down.
         if may_be_too_deep(item.get()) && is_too_deep(item.get(), 1) {
             return Err(PageError::TooDeep);
         }
         let start = item.get().as_ptr() as usize - body.as_ptr() as usize;
-        let record = Record::read(&body, start..start + item.get().len());
-        records.push(record.map_err(|error| match error {
-            RecordError::NotAnObject => PageError::NotAnObject(place),
-            RecordError::NoId => PageError::NoId(place),
-            RecordError::BadId(error) => PageError::BadId(place, error),
-        })?);
+        match Record::read(&body, start..start + item.get().len()) {
+            Ok(record) => records.push(record),
+            Err(RecordError::LeftOut(record)) => left_out.push(record),
+            Err(RecordError::NotAnObject) => return Err(PageError::NotAnObject(place)),
+            Err(RecordError::NoId) => return Err(PageError::NoId(place)),
+            Err(RecordError::BadId(error)) => return Err(PageError::BadId(place, error)),
+        }
     }
-    Ok(Page::new(body, records))
+    Ok(Page::new(body, records).without(left_out))
 }
 
 /// Decodes a body, unless `last` is the page of the same body: most polls show what the poll before

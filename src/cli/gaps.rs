@@ -61,6 +61,7 @@ const COLUMNS: [Column<Gap>; 11] = [
         Certainty::Suspect => "unlikely".to_owned(),
     }),
     ("between ids", |gap| match (&gap.after_id, &gap.before_id) {
+        _ if gap.left_out_id.is_some() => "left out".to_owned(),
         (Some(after), Some(before)) => format!("{} .. {}", cell(after, 20), cell(before, 20)),
         (Some(after), None) => format!("{} ..", cell(after, 20)),
         _ => "-".to_owned(),
@@ -147,8 +148,19 @@ fn list(config: &Config, out: Output) -> anyhow::Result<ExitCode> {
 fn advice(gaps: &[Gap]) -> String {
     let mut of_customers = None;
     let mut of_others = None;
+    let mut of_left_out = String::new();
     for gap in gaps {
         if !gap.is_unsettled() {
+            continue;
+        }
+        if let Some(id) = &gap.left_out_id {
+            of_left_out.push_str(&format!(
+                "\nThe record {} of {} cannot be stored, because its id holds a NUL. Give it another \
+                 id in the\nworkspace. Then run `shopmirror gaps accept {}`.\n",
+                cell(id, 60),
+                gap.route.replace('_', " "),
+                gap.id
+            ));
             continue;
         }
         if gap.route == Route::Customers.as_str() {
@@ -170,6 +182,7 @@ fn advice(gaps: &[Gap]) -> String {
             gap.id
         ));
     }
+    advice.push_str(&of_left_out);
     for gap in gaps {
         if gap.is_unsettled()
             && let Some(from) = &gap.imported_from

@@ -168,6 +168,14 @@ impl PollerHealth {
                  `shopmirror gaps`"
             );
         }
+        for gap in &stored.left_out {
+            tracing::warn!(
+                poller = %self.id,
+                gap = gap.id,
+                "a record whose id holds a NUL cannot be stored and is left out; see \
+                 `shopmirror gaps`"
+            );
+        }
         if let Some(before) = &stored.served_before {
             tracing::warn!(
                 poller = %self.id,

@@ -96,7 +96,8 @@ impl MissedCustomers {
         let mut gaps = self.store.read(|reader| reader.gaps()).await?;
         gaps.retain(|gap| {
             let is_young = gap.found_at >= since && gap.searches < MAX_SEARCHES;
-            gap.is_unsettled() && gap.route == Route::Customers.as_str() && is_young
+            let may_be_found = gap.is_unsettled() && gap.left_out_id.is_none();
+            may_be_found && gap.route == Route::Customers.as_str() && is_young
         });
         if gaps.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::clock::stamp;
 use shopmirror_core::contiguity::{Contiguity, Proof};
-use shopmirror_core::record::{CLOCK_SKEW, Kind, Page, PollerId, Record};
+use shopmirror_core::record::{CLOCK_SKEW, Kind, LeftOut, Page, PollerId, Record};
 
 use super::error::StoreError;
 use super::handle::Store;
@@ -98,6 +98,10 @@ pub struct Gap {
     pub imported_from: Option<String>,
     /// Whether missed records of that import may be older still.
     pub import_may_be_older: bool,
+    /// The JSON text of the id of the one record that the gap is about: it is shown, and cannot be
+    /// stored, because its id holds a NUL.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out_id: Option<String>,
     /// Ids between the bounds that the page after the gap shows.
     #[serde(skip_serializing, default)]
     pub shown: i64,
@@ -131,6 +135,9 @@ impl Gap {
     /// The most records it can hold, while ids are integers.
     #[must_use]
     pub fn most(&self) -> Option<i64> {
+        if self.left_out_id.is_some() {
+            return Some(1);
+        }
         let after = bound(&self.after_id)?;
         let before = bound(&self.before_id)?;
         before
@@ -185,7 +192,8 @@ impl Operator {
     }
 }
 
-/// The unsettled gaps of one poller, into which found records are counted.
+/// The unsettled gaps of one poller, into which found records are counted. None is found that was
+/// left out.
 #[derive(Default)]
 pub(super) struct OpenGaps(Vec<(Gap, i64)>);
 
@@ -241,6 +249,7 @@ pub(super) fn open_gaps_sql() -> String {
     format!(
         "{SELECT}
         WHERE state IN ('open', 'partly_repaired') AND route = :route AND business = :business
+            AND left_out_id IS NULL
         ORDER BY id
         LIMIT 1000"
     )
@@ -375,21 +384,73 @@ pub(super) fn record(
     let Some(gap) = connection.row::<Gap>(INSERT, new)? else {
         return Ok(None);
     };
-    let body = serde_json::to_string(&gap).expect("a gap holds plain values");
-    log::append(
-        connection,
-        identity,
-        &NewChange {
-            route: poller.route,
-            record_id: "",
-            kind: Kind::Gap,
-            version: gap.id,
-            observed_at: at,
-            business: poller.business.as_deref(),
-            body: &body,
-        },
-    )?;
+    log_gap(connection, identity, poller, &gap, at)?;
     Ok(Some(gap))
+}
+
+fn log_gap(
+    connection: &Connection,
+    identity: &str,
+    poller: &PollerId,
+    gap: &Gap,
+    at: &str,
+) -> rusqlite::Result<()> {
+    let body = serde_json::to_string(gap).expect("a gap holds plain values");
+    let change = NewChange {
+        route: poller.route,
+        record_id: "",
+        kind: Kind::Gap,
+        version: gap.id,
+        observed_at: at,
+        business: poller.business.as_deref(),
+        body: &body,
+    };
+    log::append(connection, identity, &change)?;
+    Ok(())
+}
+
+/// Records the gap of one record that cannot be stored, unless it has one: whatever became of that.
+const INSERT_LEFT_OUT: &str = "
+    INSERT OR IGNORE INTO gaps (
+        route, business, certainty, found_at, from_at, to_at, estimate, left_out_id
+    ) VALUES (:route, :business, :certainty, :found_at, :from_at, :to_at, 1, :left_out_id)
+    RETURNING *, nullif(business, '') AS business";
+
+/// Writes one gap of one for each record that was left out of a page and has none, with its row in
+/// the log. Its time is that of the record, or if none is known that since the last page.
+pub(super) fn record_left_out(
+    connection: &Connection,
+    identity: &str,
+    poller: &PollerId,
+    last: Option<&PollerRow>,
+    left_out: &[LeftOut],
+    at: &str,
+) -> rusqlite::Result<Vec<Gap>> {
+    let mut gaps = Vec::new();
+    for record in left_out {
+        let (from, to) = match (record.created_at, last) {
+            (Some(created_at), _) => (stamp(created_at), stamp(created_at)),
+            (None, Some(row)) => {
+                let (from, to) = in_order(&row.last_success_at, at);
+                (from.to_owned(), to.to_owned())
+            }
+            (None, None) => (at.to_owned(), at.to_owned()),
+        };
+        let new = named_params! {
+            ":route": poller.route.as_str(),
+            ":business": pollers::business_text(poller),
+            ":certainty": Certainty::Gap.as_str(),
+            ":found_at": at,
+            ":from_at": from,
+            ":to_at": to,
+            ":left_out_id": record.id_json,
+        };
+        if let Some(gap) = connection.row::<Gap>(INSERT_LEFT_OUT, new)? {
+            log_gap(connection, identity, poller, &gap, at)?;
+            gaps.push(gap);
+        }
+    }
+    Ok(gaps)
 }
 
 /// The gaps of one poller whose upper id is still to come.

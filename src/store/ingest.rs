@@ -64,7 +64,7 @@ pub struct PageOutcome {
     pub unchanged: bool,
     /// What the page proved.
     pub contiguity: Contiguity,
-    /// Records on the page.
+    /// Records on the page as it was received.
     pub records: usize,
     /// Records stored for the first time.
     pub created: usize,
@@ -74,6 +74,8 @@ pub struct PageOutcome {
     pub vanished: usize,
     /// The gap that was recorded.
     pub gap: Option<Gap>,
+    /// The gaps that were recorded of records that cannot be stored.
+    pub left_out: Vec<Gap>,
     /// The business whose list was requested by the poller's name until now, if it is another one.
     pub served_before: Option<String>,
     /// The most records that the server shows, where it was found to be less than was requested.
@@ -222,11 +224,12 @@ fn ingest(writer: &mut Writer, reading: &Reading) -> Result<PageOutcome, StoreEr
     let outcome = PageOutcome {
         unchanged: decisions.is_unchanged && vanished.marked.is_empty(),
         contiguity: verdict.proof.contiguity,
-        records: reading.page.records().len(),
+        records: reading.page.records().len() + reading.page.left_out().len(),
         created: decisions.created(),
         updated: decisions.updated(),
         vanished: vanished.marked.len(),
         gap: committed.gap.clone(),
+        left_out: committed.left_out.clone(),
         served_before: list.set_aside.clone(),
         server_limit: verdict.profile.lengths.server_limit(),
         server_limit_before,

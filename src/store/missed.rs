@@ -90,6 +90,7 @@ pub(super) fn known_between_sql(route: Route) -> String {
 fn merged(gaps: &[&Gap]) -> Vec<Stretch> {
     let mut bounded = Vec::new();
     let mut open: Option<Stretch> = None;
+    let mut left_out = Vec::new();
     for gap in gaps {
         let (Ok(from), Ok(until)) = (gap.from_at.parse(), gap.read_at().parse()) else {
             continue;
@@ -100,7 +101,12 @@ fn merged(gaps: &[&Gap]) -> Vec<Stretch> {
             ids: ids_of(gap),
             most: None,
         };
-        if stretch.ids.is_some() {
+        if gap.left_out_id.is_some() {
+            left_out.push(Stretch {
+                most: Some(1),
+                ..stretch
+            });
+        } else if stretch.ids.is_some() {
             bounded.push(stretch);
         } else {
             open = Some(match open {
@@ -118,6 +124,7 @@ fn merged(gaps: &[&Gap]) -> Vec<Stretch> {
         }
     }
     merged.extend(open);
+    merged.extend(left_out);
     merged
 }
 
@@ -193,6 +200,7 @@ mod tests {
             shown_to: None,
             imported_from: None,
             import_may_be_older: false,
+            left_out_id: None,
         }
     }
 

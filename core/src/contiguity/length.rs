@@ -16,8 +16,11 @@ const PAGES: u32 = 3;
 /// What the lengths of a list's pages have shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PageLengths {
-    /// Records of the last page.
+    /// Records of the last page as it was received.
     records: usize,
+    /// How many of these were left out.
+    #[serde(default)]
+    left_out: usize,
     /// Whether the last page was the whole list.
     is_whole: bool,
     /// Pages of this length, with none of another between them, at which records left at the end
@@ -40,6 +43,12 @@ impl PageLengths {
         self.is_whole
     }
 
+    /// How many records of the last page were left out, because no store can hold their id.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
     /// Whether the server may have ended the last page, so that older records stand below it.
     #[must_use]
     pub fn may_be_cut(&self) -> bool {
@@ -47,14 +56,16 @@ impl PageLengths {
     }
 
     /// Learns from a page. `previous` is `None` for the first page of a poller; `limit` is how many
-    /// records were requested.
+    /// records were requested, `left_out` how many the server showed that are not in `page`.
     pub(super) fn learn(
         &mut self,
         previous: Option<PreviousPage>,
         page: &[Sighting],
         limit: usize,
+        left_out: usize,
     ) {
-        let records = page.len();
+        let records = page.len() + left_out;
+        self.left_out = left_out;
         if self.server_limit.is_some_and(|found| records > found) {
             self.server_limit = None;
         }

@@ -66,6 +66,7 @@ fn gap(id: i64) -> Gap {
         shown_to: None,
         imported_from: None,
         import_may_be_older: false,
+        left_out_id: None,
     }
 }
 

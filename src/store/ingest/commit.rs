@@ -26,6 +26,8 @@ use crate::store::writer::ViewState;
 pub(super) struct Committed {
     /// The gap that was recorded.
     pub(super) gap: Option<Gap>,
+    /// The gaps that were recorded of records that cannot be stored.
+    pub(super) left_out: Vec<Gap>,
     /// The row of the log of each new version, by the record's place on the page.
     pub(super) versions: Vec<(usize, i64)>,
     /// What the poller knows now; `None` after a search.
@@ -59,6 +61,14 @@ pub(super) fn commit(
     rename_pollers(&ingest)?;
     // Before the records of the page, so that a reader of the log sees the gap first.
     let gap = record_gap(&ingest, verdict)?;
+    let left_out = gaps::record_left_out(
+        &ingest.tx,
+        ingest.identities.first(),
+        &ingest.reading.poller,
+        ingest.last_row(),
+        ingest.reading.page.left_out(),
+        &stamp(ingest.reading.at),
+    )?;
     close_gaps(&ingest, verdict, decisions)?;
     let mut written = write_records(&ingest, verdict, decisions)?;
     write_vanished(&ingest, vanished, &mut written)?;
@@ -82,6 +92,7 @@ pub(super) fn commit(
     ingest.tx.commit()?;
     Ok(Committed {
         gap,
+        left_out,
         versions: written.versions,
         row,
         is_newest: verdict.role == Role::Newest,

@@ -97,19 +97,24 @@ fn read_page(
     let page = &ingest.reading.page;
     // A page that shows a record twice has fewer records than the server showed, and is never taken
     // for the whole list.
+    let left_out = page.left_out().len();
     let limit = match page.duplicates() {
         0 => poll.limit as usize,
-        _ => page.records().len(),
+        _ => page.records().len() + left_out,
     };
     // `head` lacks undecided records and repeats, so a full page may count as one that is not: then
     // the rule trusts the new page less, never more.
-    let previous = ingest.before.map(|before| PreviousPage {
-        records: before.row.head.len(),
-        is_full: i64::try_from(before.row.head.len()).unwrap_or(i64::MAX) >= before.row.page_limit,
-        high_id: before.row.high_id,
-        read_at: before.row.last_read_at(),
+    let previous = ingest.before.map(|before| {
+        let records = before.row.head.len();
+        let received = records + before.row.profile.lengths.left_out();
+        PreviousPage {
+            records,
+            is_full: i64::try_from(received).unwrap_or(i64::MAX) >= before.row.page_limit,
+            high_id: before.row.high_id,
+            read_at: before.row.last_read_at(),
+        }
     });
-    let proof = profile.read_page(previous, &comparison.sightings, limit);
+    let proof = profile.read_shortened_page(previous, &comparison.sightings, limit, left_out);
     // Another poller may have read the list before: nothing shows what lies between its last page
     // and this one, unless this one is the whole list.
     if ingest.list.maybe.is_some() && !profile.lengths.is_whole() {

@@ -19,6 +19,7 @@ CREATE UNIQUE INDEX changes_version ON changes (route, record_id, version);
 -- 'open', 'partly_repaired', 'repaired' or 'accepted'. The log was searched for names up to `searched_seq`.
 -- `before_id` is NULL until a record is shown that was created after `found_at`. The page after the gap shows `shown`
 -- ids between the two, up to `shown_to`. It shows a part of an import if `imported_from` is not NULL: the oldest date of it.
+-- `left_out_id` is the JSON text of the id of the one record that is shown and cannot be stored.
 CREATE TABLE gaps (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     route          TEXT NOT NULL,
@@ -38,8 +39,10 @@ CREATE TABLE gaps (
     shown          INTEGER NOT NULL DEFAULT 0,
     shown_to       INTEGER,
     imported_from  TEXT,
-    import_may_be_older INTEGER NOT NULL DEFAULT 0
+    import_may_be_older INTEGER NOT NULL DEFAULT 0,
+    left_out_id    TEXT
 );
+CREATE UNIQUE INDEX gaps_left_out ON gaps (route, left_out_id) WHERE left_out_id IS NOT NULL;
 CREATE INDEX gaps_state ON gaps (state, route, business);
 CREATE INDEX gaps_without_upper_id ON gaps (route, business) WHERE before_id IS NULL AND after_id IS NOT NULL;
 

@@ -4,7 +4,7 @@
 use sandbox::{FaultKind, Route};
 use serde_json::{Value, json};
 
-use crate::support::{Place, Workspace, wait_until};
+use crate::support::{Pages, Place, Workspace, wait_until};
 
 #[tokio::test]
 async fn whatever_is_no_page_is_refused_counted_and_told_and_changes_nothing() {
@@ -96,4 +96,53 @@ fn everything(place: &Place) -> Vec<Vec<Value>> {
         all.push(place.rows(&format!("SELECT * FROM \"{}\" ORDER BY id", table(route))));
     }
     all
+}
+
+#[tokio::test]
+async fn a_record_whose_id_holds_a_nul_is_one_gap_of_one_and_holds_up_no_other() {
+    const NUL: &str = r#"{"id":"b\u0000","created_at":"2026-05-06T08:00:00Z"}"#;
+    let pages = Pages::start().await;
+    let place = pages.place();
+    place.configure(&Place::file_sink("audit", ""));
+    let mut daemon = place.started().await;
+    pages
+        .shown("leads", format!(r#"[{{"id":"a"}},{NUL}]"#))
+        .await;
+    pages
+        .shown("leads", format!(r#"[{{"id":"c"}},{{"id":"a"}},{NUL}]"#))
+        .await;
+    let of_leads = "SELECT record_id FROM changes WHERE route = 'leads' ORDER BY seq";
+    assert_eq!(
+        place.rows(of_leads),
+        [json!([""]), json!(["a"]), json!(["c"])]
+    );
+    let gaps = "SELECT certainty, estimate, from_at, state, left_out_id FROM gaps";
+    let gap = |state: &str| {
+        json!([
+            "gap",
+            1,
+            "2026-05-06T08:00:00.000000Z",
+            state,
+            r#""b\u0000""#
+        ])
+    };
+    assert_eq!(place.rows(gaps), [gap("open")]);
+    let listed = place.run(["gaps"]).await;
+    assert!(listed.out.contains("its id holds a NUL"), "{listed:?}");
+
+    // While pages go on to show it, and after a restart.
+    let accepted = place.run(["gaps", "accept", "1"]).await;
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    pages
+        .shown("leads", format!(r#"[{{"id":"d"}},{{"id":"c"}},{NUL}]"#))
+        .await;
+    assert!(daemon.is_running());
+    let said = "a record whose id holds a NUL";
+    assert_eq!(place.log().matches(said).count(), 1, "{}", place.log());
+    daemon.stop().await;
+    let _daemon = place.started().await;
+    pages.polled("leads").await;
+    assert_eq!(place.rows(gaps), [gap("accepted")]);
+    let ok = |status: &Value| status["health"] == "ok";
+    place.status_when("it counts no longer", ok).await;
 }

@@ -144,3 +144,19 @@ fn a_save_that_brings_the_last_record_to_the_front_does_not_show_the_end_of_the_
     assert_eq!(proof.contiguity, Contiguity::Contiguous);
     assert!(!poller.is_whole());
 }
+
+#[test]
+fn a_page_has_the_length_that_was_received_although_a_record_of_it_was_left_out() {
+    for (records, left_out, is_whole) in
+        [(99, 0, true), (99, 1, false), (49, 1, false), (50, 1, true)]
+    {
+        let page: Vec<Sighting> = (1..=records).map(|id| sighting(id, NotShown)).collect();
+        let mut profile = ListProfile::default();
+        profile.read_shortened_page(None, &page, LIMIT, left_out);
+        assert_eq!(
+            profile.lengths.is_whole(),
+            is_whole,
+            "{records} and {left_out}"
+        );
+    }
+}
