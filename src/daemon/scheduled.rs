@@ -324,7 +324,7 @@ impl Scheduled {
         let reading = self
             .daemon
             .store
-            .read_long(move |reader| -> anyhow::Result<Answer> {
+            .read_report(move |reader| -> anyhow::Result<Answer> {
                 reader.limit_time(MAX_READ)?;
                 let report = report::find(&settings.report, folder.as_deref())?;
                 let question = report::question_of(&settings, currency.as_deref(), &zone, due);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::cached::Cached;
@@ -32,6 +32,17 @@ const TURN: Duration = Duration::from_secs(5);
 /// The longest time that one request may read. A report has its own limit within this one.
 const MAX_READ: Duration = Duration::from_secs(15);
 
+/// Waits for a turn, and not for long.
+async fn turn_of(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, NotShown> {
+    match timeout(TURN, Arc::clone(turns).acquire_owned()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        _ => {
+            let text = "Too many requests are being answered: try again in a few seconds.";
+            Err(NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text))
+        }
+    }
+}
+
 /// The state from which the responses are made.
 pub(super) struct PageContext {
     /// The shop's name: that of the workspace, or its host until the workspace has returned one.
@@ -43,6 +54,8 @@ pub(super) struct PageContext {
     store: Store,
     pub(super) page: StatusPage,
     reads: Arc<Semaphore>,
+    /// One permit: a second request for a report waits here, where it holds up no other page.
+    report_reads: Arc<Semaphore>,
     /// One permit for each stream of a live page that may still be opened.
     pub(super) streams: Arc<Semaphore>,
 }
@@ -57,6 +70,7 @@ impl PageContext {
             store,
             page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
+            report_reads: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         }
     }
@@ -106,11 +120,7 @@ impl PageContext {
         T: Send + 'static,
         F: FnOnce(&mut Reader, &Self) -> Result<T, NotShown> + Send + 'static,
     {
-        let turn = timeout(TURN, Arc::clone(&self.reads).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            let text = "Too many requests are being answered: try again in a few seconds.";
-            return Err(NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text));
-        };
+        let turn = turn_of(&self.reads).await?;
         let context = Arc::clone(self);
         let read = move |reader: &mut Reader| {
             // A read continues although its client has left, so it keeps its turn until it ends.
@@ -119,6 +129,25 @@ impl PageContext {
             work(reader, &context)
         };
         self.store.read_long(read).await
+    }
+
+    /// As [`Self::read`], for a report: one at a time, because its rows may need much memory.
+    pub(super) async fn read_report<T, F>(self: &Arc<Self>, work: F) -> Result<T, NotShown>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Reader, &Self) -> Result<T, NotShown> + Send + 'static,
+    {
+        let turns = (
+            turn_of(&self.report_reads).await?,
+            turn_of(&self.reads).await?,
+        );
+        let context = Arc::clone(self);
+        let read = move |reader: &mut Reader| {
+            let _turns = turns;
+            reader.limit_time(MAX_READ)?;
+            work(reader, &context)
+        };
+        self.store.read_report(read).await
     }
 
     /// The reports that may be shown, and what is wrong with the others. It reads files, so it is

@@ -23,7 +23,8 @@ const PAGE_SIZE: usize = 50;
 const MAX_CSV: i64 = 10_000;
 const LIMITS: QueryLimits = QueryLimits {
     time: Duration::from_secs(5),
-    bytes: 16 * 1024 * 1024,
+    bytes: 48 * 1024 * 1024,
+    value_bytes: 16 * 1024 * 1024,
 };
 
 /// The query of a list.

@@ -61,7 +61,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             from_status(|status| Json(status).into_response()),
         )
         .route("/reports", from_store(reports::list))
-        .route("/report", from_store(reports::one))
+        .route("/report", get(one_report))
         .route(
             "/page.css",
             asset("text/css", include_str!("assets/page.css")),
@@ -97,6 +97,16 @@ where
             response.unwrap_or_else(|why| not_shown(&context, &why))
         },
     )
+}
+
+async fn one_report(
+    State(context): State<Arc<PageContext>>,
+    Query(query): Query<reports::ReportQuery>,
+) -> Response {
+    let response = context
+        .read_report(move |reader, context| reports::one(reader, context, &query))
+        .await;
+    response.unwrap_or_else(|why| not_shown(&context, &why))
 }
 
 /// A response that is made from the newest status.

@@ -14,7 +14,14 @@ use crate::store::{QueryLimits, QueryRows, Reader, SqlValue, missing_link};
 /// What a report may take and return.
 const LIMITS: QueryLimits = QueryLimits {
     time: Duration::from_secs(10),
-    bytes: 16 * 1024 * 1024,
+    bytes: 32 * 1024 * 1024,
+    value_bytes: 16 * 1024 * 1024,
+};
+/// The same for one of the shop's own. One call of a function can take as long as two texts of
+/// half this length need, each letter of one compared with each of the other: some seconds.
+const OWN_LIMITS: QueryLimits = QueryLimits {
+    value_bytes: 128 * 1024,
+    ..LIMITS
 };
 
 /// What a report's own SELECT reads.
@@ -54,8 +61,9 @@ pub(super) fn rows_of(
     sql: &str,
     parameters: &[(String, SqlValue)],
 ) -> Result<QueryRows, ReportError> {
+    let limits = if report.is_own { OWN_LIMITS } else { LIMITS };
     reader
-        .query(sql, parameters, LIMITS)
+        .query(sql, parameters, limits)
         .map_err(|error| ReportError::of_query(&report.name, error))
 }
 

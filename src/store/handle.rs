@@ -24,6 +24,8 @@ pub(super) struct StoreParts {
     pub(super) follower: Arc<Mutex<Option<Follower>>>,
     /// Long reads hold it shared: the store is opened again only while there is none.
     long_reads: Arc<RwLock<()>>,
+    /// Held by the read of a report: the rows of several would not fit into the service's memory.
+    report_reads: Arc<Mutex<()>>,
     last_seq: watch::Sender<i64>,
     path: PathBuf,
 }
@@ -56,6 +58,7 @@ impl Store {
             reader: Arc::new(Mutex::new(reader)),
             follower: Arc::default(),
             long_reads: Arc::default(),
+            report_reads: Arc::default(),
             last_seq: watch::Sender::new(last),
             path: path.to_owned(),
         };
@@ -120,6 +123,25 @@ impl Store {
             }
         };
         run_blocking(read).await?
+    }
+
+    /// As [`Self::read_long`], for what may need much memory: one such read at a time.
+    ///
+    /// # Errors
+    /// What the read returns, or that the store cannot be opened.
+    pub async fn read_report<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&mut Reader) -> Result<T, E> + Send + 'static,
+    {
+        let alone = Arc::clone(&self.shared.report_reads).lock_owned().await;
+        let read = move |reader: &mut Reader| {
+            // Until the read has ended, whether or not its caller still waits.
+            let _alone = alone;
+            work(reader)
+        };
+        self.read_long(read).await
     }
 
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -209,8 +231,35 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::task::JoinSet;
+
     use super::*;
     use crate::store::fixtures::{self, Poll, records};
+
+    #[tokio::test]
+    async fn the_reads_of_reports_go_one_after_the_other() {
+        let (_dir, store) = fixtures::open();
+        let is_reading = Arc::new(AtomicBool::new(false));
+        let mut reads = JoinSet::new();
+        for _ in 0..8 {
+            let store = store.clone();
+            let is_reading = Arc::clone(&is_reading);
+            reads.spawn(async move {
+                let read = move |reader: &mut Reader| {
+                    let was_reading = is_reading.swap(true, Ordering::SeqCst);
+                    for _ in 0..100 {
+                        reader.counts()?;
+                    }
+                    is_reading.store(false, Ordering::SeqCst);
+                    Ok::<bool, StoreError>(was_reading)
+                };
+                store.read_report(read).await.unwrap()
+            });
+        }
+        assert_eq!(reads.join_all().await, [false; 8]);
+    }
 
     #[tokio::test]
     async fn what_a_deleted_log_holds_is_saved_as_soon_as_no_reader_is_in_the_way() {

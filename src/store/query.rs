@@ -27,11 +27,23 @@ use crate::text::duration;
 /// How long a query may take and how much it may return.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryLimits {
-    /// The longest time.
+    /// The longest time. It is looked at between the steps of a query, and one call of a function
+    /// is one step.
     pub time: Duration,
-    /// The most bytes of all values.
+    /// The most memory of all rows, in bytes.
     pub bytes: usize,
+    /// The longest value that a function may get or return, in bytes: it bounds how long one call
+    /// takes.
+    pub value_bytes: usize,
 }
+
+/// The longest pattern of LIKE and GLOB: each may take its length times that of the text.
+const PATTERN_MAX: i32 = 1_000;
+/// What a row and each of its values need beside their text: their place, and of a text what the
+/// allocator adds.
+const ROW_BYTES: usize = size_of::<Vec<Value>>() + ALLOCATION;
+const CELL_BYTES: usize = size_of::<Value>();
+const ALLOCATION: usize = 16;
 
 /// The rows of a query.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,9 +93,12 @@ pub enum QueryError {
         duration::text(*.0)
     )]
     TooLong(Duration),
-    /// The values of the query are too long in total.
+    /// The rows of the query are too large in total.
     #[error("the query returns more than {0} bytes: choose fewer columns or rows")]
     TooLarge(usize),
+    /// One value is too long.
+    #[error("the query makes or reads a value of more than {0} bytes: shorten it by substr()")]
+    ValueTooLong(usize),
     /// The store cannot be opened or read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -225,21 +240,23 @@ impl Reader {
             .map_err(StoreError::from)?;
         stop_at(&mut self.connection, Some(end)).map_err(StoreError::from)?;
         // Before a value is made, not after: one call such as zeroblob(1000000000) asks for all of
-        // it.
-        let longest = i32::try_from(limits.bytes).unwrap_or(i32::MAX);
-        let default = self
-            .connection
-            .set_limit(Limit::SQLITE_LIMIT_LENGTH, longest)
-            .map_err(StoreError::from)?;
+        // it, and no time limit ends a call such as instr() of two long texts.
+        let longest = i32::try_from(limits.value_bytes).unwrap_or(i32::MAX);
+        let length = self.limit_to(Limit::SQLITE_LIMIT_LENGTH, longest)?;
+        let pattern = self.limit_to(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)?;
         let outcome = run(self, sql, parameters, limits);
-        self.connection
-            .set_limit(Limit::SQLITE_LIMIT_LENGTH, default)
-            .map_err(StoreError::from)?;
+        self.limit_to(Limit::SQLITE_LIMIT_LENGTH, length)?;
+        self.limit_to(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, pattern)?;
         self.connection
             .authorizer(None::<fn(AuthContext<'_>) -> Authorization>)
             .map_err(StoreError::from)?;
         stop_at(&mut self.connection, self.deadline).map_err(StoreError::from)?;
         outcome
+    }
+
+    /// Sets a limit of SQLite; returns the one before.
+    fn limit_to(&self, limit: Limit, most: i32) -> Result<i32, StoreError> {
+        Ok(self.connection.set_limit(limit, most)?)
     }
 
     /// What one SELECT reads. It is not run.
@@ -393,11 +410,11 @@ fn run(
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(|error| explain(error, limits))? {
         let mut cells = Vec::with_capacity(columns.len());
-        bytes += 16 * columns.len();
+        bytes += ROW_BYTES + CELL_BYTES * columns.len();
         for index in 0..columns.len() {
             let value = row.get_ref(index).map_err(|error| explain(error, limits))?;
             if let ValueRef::Text(text) | ValueRef::Blob(text) = value {
-                bytes += text.len();
+                bytes += ALLOCATION + text.len();
             }
             cells.push(owned(value));
         }
@@ -427,7 +444,7 @@ fn owned(value: ValueRef<'_>) -> Value {
 fn explain(error: rusqlite::Error, limits: QueryLimits) -> QueryError {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => return QueryError::TooLong(limits.time),
-        Some(ErrorCode::TooBig) => return QueryError::TooLarge(limits.bytes),
+        Some(ErrorCode::TooBig) => return QueryError::ValueTooLong(limits.value_bytes),
         Some(ErrorCode::AuthorizationForStatementDenied) => return QueryError::NotReading,
         _ => {}
     }
@@ -453,6 +470,7 @@ mod tests {
     const LIMITS: QueryLimits = QueryLimits {
         time: Duration::from_secs(30),
         bytes: 10_000,
+        value_bytes: 10_000,
     };
 
     #[tokio::test]
@@ -564,7 +582,12 @@ mod tests {
         };
         assert!(matches!(query(endless, short), Err(QueryError::TooLong(_))));
         let long = query("SELECT hex(zeroblob(10000))", LIMITS);
-        assert!(matches!(long, Err(QueryError::TooLarge(_))));
+        assert!(matches!(long, Err(QueryError::ValueTooLong(_))));
+        let pattern = "SELECT 'a' LIKE printf('%.2000c', '_')";
+        assert!(matches!(
+            query(pattern, LIMITS),
+            Err(QueryError::Invalid(_))
+        ));
         let many =
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
         assert!(matches!(query(many, LIMITS), Err(QueryError::TooLarge(_))));

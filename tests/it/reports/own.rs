@@ -205,3 +205,31 @@ async fn letters_with_joiners_and_marks_stay_and_a_cell_has_the_direction_of_its
         .await;
     assert_eq!(terminal.end().await, Some(0));
 }
+
+#[tokio::test]
+async fn no_call_of_a_function_takes_long_texts_and_no_answer_more_memory_than_there_is() {
+    let place = place(&[]).await;
+    for (name, sql, part) in [
+        (
+            "long-text",
+            "SELECT instr(printf('%.200000c', 'a'), 'b') AS at",
+            "more than 131072 bytes",
+        ),
+        (
+            "long-pattern",
+            "SELECT 'a' LIKE printf('%.2000c', '_') AS is_like",
+            "pattern too complex",
+        ),
+        (
+            "million",
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000000)\n\
+             SELECT i FROM n",
+            "returns more than",
+        ),
+    ] {
+        place.write(&format!("reports/{name}.sql"), sql);
+        let refused = place.run(["report", name, "--format", "csv"]).await;
+        assert_ne!(refused.code, Some(0), "{name}");
+        assert!(refused.err.contains(part), "{name}: {}", refused.err);
+    }
+}
