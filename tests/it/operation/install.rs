@@ -41,3 +41,22 @@ fn readers_of_the_mirror_and_readers_of_the_secrets_are_two_groups() {
         assert!(line.ends_with("root shopmirror-secrets -"), "{line}");
     }
 }
+
+#[test]
+fn the_documents_name_all_that_a_unit_lets_its_service_execute() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let security = fs::read_to_string(folder.join("docs/security.md")).unwrap();
+    for unit in ["shopmirror.service", "shopmirror@.service"] {
+        let lines = directives(unit);
+        assert!(lines.contains(&"NoExecPaths=/".to_owned()), "{unit}");
+        let paths: Vec<&str> = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix("ExecPaths="))
+            .flat_map(str::split_whitespace)
+            .collect();
+        assert!(!paths.is_empty(), "{unit}");
+        for path in paths {
+            assert!(security.contains(&format!("`{path}`")), "{unit}: {path}");
+        }
+    }
+}
