@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
 use minijinja::value::ValueKind;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, HtmlEscape, UndefinedBehavior, Value};
 use serde::de::IgnoredAny;
@@ -115,7 +117,7 @@ impl Default for Template {
 
 impl Template {
     /// Reads a template that may use `names`, and finds what can be found without a change:
-    /// mistakes of syntax and unknown names.
+    /// mistakes of syntax, unknown filters and tests, and unknown names.
     ///
     /// # Errors
     /// The first problem.
@@ -134,6 +136,7 @@ impl Template {
         let compiled = environment
             .get_template(NAME)
             .map_err(|error| explained(&error, source))?;
+        find_unknown_words(&environment, source)?;
         let mut allowed: Vec<&str> = names.to_vec();
         allowed.extend(environment.globals().map(|(name, _)| name));
         let mut unknown = compiled.undeclared_variables(false);
@@ -189,6 +192,56 @@ impl Template {
             }),
         }
     }
+}
+
+/// Refuses a filter or a test that does not exist, also in a branch that no change may reach for
+/// weeks: the engine itself looks each one up when it is used.
+fn find_unknown_words(environment: &Environment<'_>, source: &str) -> Result<(), TemplateError> {
+    let mut words = environment.empty_state();
+    // What the next name is of.
+    let mut expected = Word::Name;
+    let mut is_begin = false;
+    let mut is_field = false;
+    for token in tokenize(source, false, SyntaxConfig::default()) {
+        let (token, span) = token.map_err(|error| explained(&error, source))?;
+        let begins_block = matches!(token, Token::BlockStart);
+        let before_field = matches!(token, Token::Dot);
+        expected = match (token, expected) {
+            (Token::Pipe, _) => Word::Filter,
+            (Token::Ident("filter"), _) if is_begin => Word::Filter,
+            (Token::Ident("is"), Word::Name) if !is_field => Word::Test,
+            (Token::Ident("not"), Word::Test) => Word::Test,
+            (Token::Ident(name), word @ (Word::Filter | Word::Test)) => {
+                let (kind, found) = match word {
+                    Word::Test => ("test", words.perform_test(name, &[]).err()),
+                    _ => ("filter", words.apply_filter(name, &[]).err()),
+                };
+                let kinds = [ErrorKind::UnknownFilter, ErrorKind::UnknownTest];
+                if found.is_some_and(|error| kinds.contains(&error.kind())) {
+                    return Err(TemplateError {
+                        at: Some(place(source, span.start_offset as usize)),
+                        problem: format!("{kind} {name} is unknown: correct or remove it"),
+                    });
+                }
+                Word::Name
+            }
+            _ => Word::Name,
+        };
+        is_begin = begins_block;
+        is_field = before_field;
+    }
+    Ok(())
+}
+
+/// What a name of a template is, by what stands before it.
+#[derive(Clone, Copy)]
+enum Word {
+    /// A value.
+    Name,
+    /// A filter.
+    Filter,
+    /// A test.
+    Test,
 }
 
 fn environment(escape: Escape) -> Environment<'static> {

@@ -95,6 +95,47 @@ fn the_filter_markdown_leaves_no_markup_link_or_mention() {
 }
 
 #[test]
+fn an_unknown_filter_or_test_is_found_before_a_change_reaches_it() {
+    for (source, at, words) in [
+        (
+            "{% if seq == 0 %}{{ route|uper }}{% endif %}",
+            (1, 27),
+            "filter uper is unknown",
+        ),
+        (
+            "{{ record.absent|default(route)|uper }}",
+            (1, 33),
+            "filter uper is unknown",
+        ),
+        (
+            "{% filter uper %}a{% endfilter %}",
+            (1, 11),
+            "filter uper is unknown",
+        ),
+        (
+            "{% if seq == 0 and route is not strng %}1{% endif %}",
+            (1, 33),
+            "test strng is unknown",
+        ),
+    ] {
+        let error = compile(source, Escape::Text).unwrap_err();
+        assert_eq!(error.at, Some(at), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    for source in [
+        "{{ record.is|upper }}",
+        "{{ route is not undefined }}",
+        "{% set is = 1 %}{{ is }}",
+        "{{ \"a|uper\" }}{# |uper #}|uper",
+        "{% raw %}{{ a|uper }}{% endraw %}",
+        "{% filter upper %}filter{% endfilter %}",
+        "{{ route|upper|lower|entities|markdown }}",
+    ] {
+        compile(source, Escape::Text).unwrap();
+    }
+}
+
+#[test]
 fn a_problem_has_its_line_and_column() {
     for (source, at, words) in [
         (
