@@ -25,12 +25,11 @@ use crate::daemon::{self, Signals};
 use crate::store::{PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
-/// The number of records on a page of the past, and the number of new records on each page. Pages
-/// overlap, because a page is longer than a step.
-const PAST_PAGE: usize = 90;
+/// The most records on a page of the past, and the number of new records on each page. Pages
+/// overlap, because a page is longer than a step. The first page is no longer than a step, so that it
+/// is the whole list of its time.
+const PAST_PAGE: u32 = 100;
 const PAST_STEP: usize = 80;
-/// The limit of these pages. It is above their length: nothing was before the first page.
-const PAST_LIMIT: u32 = 100;
 /// How often to check for new changes to print.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -92,13 +91,15 @@ async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
         // with it.
         let ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
         for end in ends.into_iter().rev() {
-            let past = truth[end.saturating_sub(PAST_PAGE)..end].iter().rev();
+            let past = truth[end.saturating_sub(PAST_PAGE as usize)..end]
+                .iter()
+                .rev();
             let texts: Vec<&str> = past.map(|record| record.record.get()).collect();
             let newest = texts.first().copied().unwrap_or_default();
             let facts = PollFacts {
                 at: created_at(newest).unwrap_or_else(jiff::Timestamp::now),
                 asked_after: i64::MAX,
-                limit: PAST_LIMIT,
+                limit: PAST_PAGE,
                 latency: Duration::ZERO,
                 served_business: None,
             };
