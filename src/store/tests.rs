@@ -1,2 +1,3 @@
 mod plans;
 mod rebuilt;
+mod states;

@@ -470,11 +470,8 @@ fn a_payment_is_a_refund_by_its_type_or_amount_and_void_by_its_status() {
     };
     let text = r#"{"amount":7,"type":"sale","art":"Storno"}"#;
     assert_eq!(read(&named, text).0, refund);
-    assert_eq!(PAYMENT_TYPE.source(&named, |name| name == "type"), None);
-    assert_eq!(
-        PAYMENT_TYPE.source(&named, |name| name == "art"),
-        Some("art")
-    );
+    assert_eq!(PAYMENT_TYPE.sources(&named, |name| name == "type"), [""; 0]);
+    assert_eq!(PAYMENT_TYPE.sources(&named, |name| name == "art"), ["art"]);
 }
 
 /// An amount in cents, as a shop may write it.

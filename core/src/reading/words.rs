@@ -57,13 +57,15 @@ impl WordField {
         }
     }
 
-    /// The field of records that has the words, of those that are sent.
-    pub fn source<'s>(
+    /// The fields of records that have the words, of those that are sent, the best first.
+    pub fn sources<'s>(
         &self,
         settings: &'s ReadSettings,
         is_sent: impl Fn(&str) -> bool,
-    ) -> Option<&'s str> {
-        self.names(settings).into_iter().find(|name| is_sent(name))
+    ) -> Vec<&'s str> {
+        let mut names = self.names(settings);
+        names.retain(|name| is_sent(name));
+        names
     }
 }
 

@@ -110,10 +110,6 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let jobs = field_columns(connection, Route::Jobs)?;
     let changes = field_columns(connection, Route::JobStatusChanges)?;
     let words = job_words::read(connection)?;
-    let who = match word_fields::source(connection, CHANGED_BY)? {
-        Some(field) => format!("r.{}", quoted(&field)),
-        None => "NULL".to_owned(),
-    };
     let parts = [
         ("{seen_at}", stored_last_seen_sql(Route::Jobs, "j")),
         ("{job_status}", column(&jobs, "j", "status")),
@@ -126,7 +122,7 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
             "{of_changes}",
             jobs_with_records(&links, Route::JobStatusChanges),
         ),
-        ("{who}", who),
+        ("{who}", who_sql(connection)?),
         ("{of_payments}", jobs_with_records(&links, Route::Payments)),
     ];
     let mut sql = include_str!("job_states.sql").to_owned();
@@ -147,6 +143,16 @@ fn jobs_with_records(links: &[JobLink], route: Route) -> String {
   CROSS JOIN \"{route}\" r ON {is_of_job}
   WHERE j.id IN (SELECT value FROM json_each(:ids)) AND r._vanished_at IS NULL"
     )
+}
+
+/// Who made a status change, by the first field of its own that names someone: the changes stored
+/// before a field was sent first have no value in it.
+fn who_sql(connection: &Connection) -> rusqlite::Result<String> {
+    let mut names = String::new();
+    for field in word_fields::sources(connection, CHANGED_BY)? {
+        names.push_str(&format!("nullif(r.{}, ''), ", quoted(&field)));
+    }
+    Ok(format!("coalesce({names}NULL, NULL)"))
 }
 
 /// A column of a row; NULL if its table does not have it.

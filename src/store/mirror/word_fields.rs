@@ -20,15 +20,24 @@ pub struct FieldSource {
     pub is_configured: bool,
 }
 
-/// The field of records that has the words, if it was sent.
-pub(in crate::store) fn source(
+/// The fields of records that have the words and were sent, the best first. A record may have any
+/// of them: the first one with a value counts.
+pub(in crate::store) fn sources(
     connection: &Connection,
     field: WordField,
-) -> rusqlite::Result<Option<String>> {
+) -> rusqlite::Result<Vec<String>> {
     let settings = field_rules::settings(connection)?;
-    let sent = field_columns(connection, field.route)?;
-    let source = field.source(&settings, |name| sent.iter().any(|sent| sent == name));
-    Ok(source.map(str::to_owned))
+    let mut sent = Vec::new();
+    let columns = field_columns(connection, field.route)?;
+    for name in field.sources(&settings, |name| columns.iter().any(|sent| sent == name)) {
+        sent.push(name.to_owned());
+    }
+    Ok(sent)
+}
+
+/// The best of them.
+fn best_source(connection: &Connection, field: WordField) -> rusqlite::Result<Option<String>> {
+    Ok(sources(connection, field)?.into_iter().next())
 }
 
 /// The field of records that has the words, with who says so; `None` if none was sent and none is
@@ -41,7 +50,7 @@ pub(in crate::store) fn found(
     if let Some(configured) = configured(&settings, field.route, field.name) {
         return Ok(Some(configured));
     }
-    let name = source(connection, field)?;
+    let name = best_source(connection, field)?;
     Ok(name.map(|name| FieldSource {
         name: Some(name),
         is_configured: false,
@@ -62,12 +71,12 @@ pub(in crate::store) fn configured(
 }
 
 impl Reader {
-    /// The field of records that has the words of a field of reports, if it was sent.
+    /// The best field of records that has the words of a field of reports, if one was sent.
     ///
     /// # Errors
     /// If the file cannot be read.
     pub fn word_source(&self, field: WordField) -> Result<Option<String>, StoreError> {
-        Ok(source(&self.connection, field)?)
+        Ok(best_source(&self.connection, field)?)
     }
 
     /// The words that mean that a payment is a refund, and those that mean that it is void.

@@ -1,0 +1,78 @@
+//! The state of each job follows each of its sources: what is stored is what `verify` calculates.
+
+use shopmirror_core::record::{PollerId, Route};
+
+use crate::store::fixtures::{Poll, open, page};
+use crate::store::{Reader, Store};
+
+async fn shows(store: &Store, route: Route, second: i64, records: &[String]) {
+    let poller = PollerId {
+        route,
+        business: None,
+    };
+    let facts = Poll::at(second).facts(store);
+    store
+        .store_page(poller, page(records), facts, None)
+        .await
+        .unwrap();
+}
+
+async fn assert_states(store: &Store) {
+    let findings = store
+        .read(|reader| reader.verify(&mut |_, _| ()))
+        .await
+        .unwrap();
+    for finding in findings {
+        assert!(finding.ok, "{finding:?}");
+    }
+}
+
+fn job(id: i64, number: &str) -> String {
+    format!(r#"{{"id":{id},"job_number":"{number}","status":"Open","status_stage":"open"}}"#)
+}
+
+#[tokio::test]
+async fn a_field_that_is_sent_later_takes_no_name_from_the_changes_before_it() {
+    let (_dir, store) = open();
+    let completed = |id: i64, who: &str| {
+        format!(
+            r#"{{"id":{id},"job_number":"R-{id}","status":"Done","status_stage":"completed",
+            "created_at":"2026-03-01T10:00:00Z",{who}}}"#
+        )
+    };
+    let first = completed(1, r#""created_by":"Ann""#);
+    let second = completed(2, r#""created_by":"Ann","changed_by":"Bo""#);
+    let third = completed(3, r#""created_by":"Cy","changed_by":"""#);
+    let jobs = [job(3, "R-3"), job(2, "R-2"), job(1, "R-1")];
+    shows(&store, Route::Jobs, 0, &jobs).await;
+    shows(
+        &store,
+        Route::JobStatusChanges,
+        1,
+        std::slice::from_ref(&first),
+    )
+    .await;
+    shows(
+        &store,
+        Route::JobStatusChanges,
+        2,
+        &[third, second, first.clone()],
+    )
+    .await;
+    assert_states(&store).await;
+    let names = async || {
+        let names = store.read(|reader: &Reader| {
+            let sql = "SELECT completed_by FROM _job_states ORDER BY id";
+            let mut statement = reader.connection.prepare(sql)?;
+            let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+            Ok(names.collect::<rusqlite::Result<Vec<_>>>()?)
+        });
+        names.await.unwrap()
+    };
+    assert_eq!(names().await, ["Ann", "Bo", "Cy"]);
+    // For another reason.
+    let paid = r#"{"id":1,"job_number":"R-1","amount":5}"#;
+    shows(&store, Route::Payments, 3, &[paid.to_owned()]).await;
+    assert_states(&store).await;
+    assert_eq!(names().await, ["Ann", "Bo", "Cy"]);
+}
