@@ -21,7 +21,7 @@ pub(super) mod word_fields;
 use std::collections::HashSet;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, named_params};
+use rusqlite::{Connection, Row, named_params};
 use serde::Deserialize;
 use shopmirror_core::record::{Fields, Route};
 
@@ -109,8 +109,8 @@ pub(super) struct Mirror {
     route: Route,
     columns: Vec<(String, String)>,
     upsert: String,
-    /// Finds the job of a record; `None` if the records of the route are not linked.
-    find_job: Option<String>,
+    /// Finds the jobs of a record; `None` if the records of the route are not linked.
+    find_jobs: Option<String>,
 }
 
 impl Mirror {
@@ -132,24 +132,22 @@ impl Mirror {
             route,
             upsert: upsert_sql(route, &columns),
             columns,
-            find_job: link.as_ref().map(job_links::find_job_sql),
+            find_jobs: link.as_ref().map(job_links::find_jobs_sql),
         })
     }
 
-    /// The job whose state a record of this table is a source of, by its id.
-    pub(super) fn job_of(
+    /// The jobs whose states a record of this table is a source of, by their ids.
+    pub(super) fn jobs_of(
         &self,
         connection: &Connection,
         id: &str,
-    ) -> rusqlite::Result<Option<String>> {
+    ) -> rusqlite::Result<Vec<String>> {
         if self.route == Route::Jobs {
-            return Ok(Some(id.to_owned()));
+            return Ok(vec![id.to_owned()]);
         }
-        match &self.find_job {
-            Some(sql) => connection
-                .value(sql, named_params! { ":id": id })
-                .optional(),
-            None => Ok(None),
+        match &self.find_jobs {
+            Some(sql) => connection.values(sql, named_params! { ":id": id }),
+            None => Ok(Vec::new()),
         }
     }
 

@@ -90,17 +90,17 @@ pub(super) fn count_vanished_sql(route: Route) -> String {
 }
 
 /// Writes that a record has vanished, after its latest version: a row of the log with its last text,
-/// and the mark in the mirror. Returns the job whose state may be another one now.
+/// and the mark in the mirror. Returns the jobs whose states may be others now.
 pub(super) fn mark(
     connection: &Connection,
     identities: &Identities,
     change: &NewChange<'_>,
     after: i64,
-) -> rusqlite::Result<Option<String>> {
+) -> rusqlite::Result<Vec<String>> {
     let seq = log::append(connection, identities.for_next(Some(after)), change)?;
     let mirror = Mirror::load(connection, change.route)?;
     mirror.mark_vanished(connection, change.record_id, change.observed_at, seq)?;
-    mirror.job_of(connection, change.record_id)
+    mirror.jobs_of(connection, change.record_id)
 }
 
 impl Reader {

@@ -143,8 +143,8 @@ fn write_vanished(
             business: latest.business.as_deref(),
             body: &latest.body,
         };
-        let job = withheld::mark(tx, ingest.identities, &change, latest.seq)?;
-        written.jobs.extend(job);
+        let jobs = withheld::mark(tx, ingest.identities, &change, latest.seq)?;
+        written.jobs.extend(jobs);
     }
     for candidate in &vanished.withheld {
         withheld::add(tx, &reading.poller, candidate)?;
@@ -227,7 +227,7 @@ fn write_records(
         let (kind, before) = match write {
             Write::SeenByPoll => {
                 mirror.seen_by_poll(tx, id, business.as_deref())?;
-                written.jobs.extend(mirror.job_of(tx, id)?);
+                written.jobs.extend(mirror.jobs_of(tx, id)?);
                 continue;
             }
             Write::First(kind) => (*kind, None),
@@ -265,13 +265,13 @@ fn write_records(
         };
         // An update may name another job than before.
         if before.is_some() && *route != Route::Jobs {
-            written.jobs.extend(mirror.job_of(tx, id)?);
+            written.jobs.extend(mirror.jobs_of(tx, id)?);
         }
         mirror.put(tx, &facts, fields, &rules)?;
         if let Write::Another(_) = write {
             mirror.begin_again(tx, id, &at)?;
         }
-        written.jobs.extend(mirror.job_of(tx, id)?);
+        written.jobs.extend(mirror.jobs_of(tx, id)?);
         written.versions.push((*place, seq));
     }
     Ok(written)

@@ -108,9 +108,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
         "{{\"id\":{}}}",
         field_text(&newest.body, "id").unwrap_or("null")
     );
-    let job = Mirror::load(tx, route)?.job_of(tx, id)?;
+    let jobs = Mirror::load(tx, route)?.jobs_of(tx, id)?;
     tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?"), [id])?;
-    job_states::refresh(tx, job.as_slice())?;
+    job_states::refresh(tx, &jobs)?;
     let mut rules = FieldRules::load(tx, route)?;
     rules.unlearn(Some(&newest.body));
     if rules.judge(newest.seq) {

@@ -312,26 +312,25 @@ fn is_link_sql(link: &JobLink) -> String {
     )
 }
 
-/// Finds the job of the record `:id` of a linked route.
-pub(in crate::store) fn find_job_sql(link: &JobLink) -> String {
+/// Finds the jobs of the record `:id` of a linked route: several if they have the same number.
+pub(in crate::store) fn find_jobs_sql(link: &JobLink) -> String {
     format!(
         "SELECT j.id
         FROM \"{}\" r
         JOIN jobs j ON {}
-        WHERE r.id = :id
-        LIMIT 1",
+        WHERE r.id = :id",
         link.route,
         link.condition("r", "j")
     )
 }
 
-/// The job of a record of a linked route.
+/// The job that is shown with a record of a linked route.
 pub(in crate::store) fn job_of(
     connection: &Connection,
     link: &JobLink,
     id: &str,
 ) -> rusqlite::Result<Option<String>> {
-    let sql = find_job_sql(link);
+    let sql = format!("{} LIMIT 1", find_jobs_sql(link));
     connection
         .value(&sql, named_params! { ":id": id })
         .optional()

@@ -159,7 +159,7 @@ fn step(connection: &Connection) -> rusqlite::Result<()> {
         let mut values = vec![id.clone().into()];
         values.extend(rules.cells(&fields));
         if connection.run(&update, rusqlite::params_from_iter(values))? > 0 {
-            jobs.extend(mirror.job_of(connection, id)?);
+            jobs.extend(mirror.jobs_of(connection, id)?);
         }
     }
     job_states::refresh(connection, &jobs)?;

@@ -76,3 +76,32 @@ async fn a_field_that_is_sent_later_takes_no_name_from_the_changes_before_it() {
     assert_states(&store).await;
     assert_eq!(names().await, ["Ann", "Bo", "Cy"]);
 }
+
+#[tokio::test]
+async fn a_payment_counts_at_once_for_each_job_that_has_its_number() {
+    let (_dir, store) = open();
+    let paid = |id: i64, number: &str| {
+        format!(
+            r#"{{"id":{id},"job_number":"{number}","amount":5,"created_at":"2026-03-01T10:00:00Z"}}"#
+        )
+    };
+    shows(&store, Route::Jobs, 0, &[job(1, "R-1")]).await;
+    shows(&store, Route::Payments, 1, &[paid(1, "R-1")]).await;
+    let same = [job(3, "R-2"), job(2, "R-2"), job(1, "R-1")];
+    shows(&store, Route::Jobs, 2, &same).await;
+    shows(
+        &store,
+        Route::Payments,
+        3,
+        &[paid(2, "R-2"), paid(1, "R-1")],
+    )
+    .await;
+    for id in ["1", "2", "3"] {
+        let state = store
+            .read(move |reader| reader.job_state(id))
+            .await
+            .unwrap();
+        assert_eq!(state.unwrap().paid, Some(5.0), "job {id}");
+    }
+    assert_states(&store).await;
+}
