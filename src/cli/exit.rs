@@ -68,6 +68,7 @@ fn code_of_store(error: &StoreError) -> u8 {
         | StoreError::Limit(_)
         | StoreError::Busy
         | StoreError::SideFileGone(_)
+        | StoreError::Replaced(_)
         | StoreError::NoRoom { .. }
         | StoreError::Stopped
         | StoreError::TooLong

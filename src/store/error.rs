@@ -140,6 +140,9 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("{0} was deleted or replaced while it was open: stop, and put the file back")]
     Gone(PathBuf),
+    /// A restore or a rebuild took the place of the file while a command waited for it.
+    #[error("{0} was replaced meanwhile, so nothing was changed: run the command again")]
+    Replaced(PathBuf),
     /// A side file was deleted while the store was open, and a reader keeps what it held from being
     /// saved.
     #[error(

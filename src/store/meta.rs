@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 
 use super::error::StoreError;
 use super::handle::Store;
-use super::open::write_tx;
 use super::operator::Operator;
 use super::reader::Reader;
 use super::sql::Sql;
@@ -69,7 +68,7 @@ impl Operator {
         key: MetaKey,
         change: impl FnOnce(Option<T>) -> T,
     ) -> Result<(), StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let changed = change(read(&tx, key.0)?);
         write(&tx, key.0, &changed)?;
         Ok(tx.commit()?)

@@ -5,12 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 
 use super::error::StoreError;
 use super::open;
+use super::writer::inode_of;
 
 /// A connection for one command that changes what the operator may change.
 ///
@@ -20,6 +21,8 @@ use super::open;
 pub struct Operator {
     pub(super) connection: Connection,
     pub(super) path: PathBuf,
+    /// The number of the file that the connection has open.
+    inode: Option<u64>,
 }
 
 impl Operator {
@@ -31,12 +34,26 @@ impl Operator {
         drop(open::open_reader(path)?);
         open::refuse_files_of_others(path)?;
         open::permitted(path, "write to", Access::WRITE_OK)?;
+        // Before it is opened: if another file takes its place meanwhile, a write notices.
+        let inode = inode_of(path);
         let connection = open::connect(path, open::COMMAND_WAIT)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")?;
         Ok(Self {
             connection,
             path: path.to_owned(),
+            inode,
         })
+    }
+
+    /// Begins a transaction that writes, unless a restore or a rebuild took the place of the file:
+    /// they hold the write lock until then, and a write that waited for it would be lost.
+    pub(super) fn write_tx(&self) -> Result<Transaction<'_>, StoreError> {
+        let behavior = TransactionBehavior::Immediate;
+        let tx = Transaction::new_unchecked(&self.connection, behavior)?;
+        if inode_of(&self.path) != self.inode {
+            return Err(StoreError::Replaced(self.path.clone()));
+        }
+        Ok(tx)
     }
 }

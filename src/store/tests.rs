@@ -1,3 +1,4 @@
 mod plans;
 mod rebuilt;
+mod salvaged;
 mod states;

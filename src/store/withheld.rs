@@ -14,7 +14,6 @@ use shopmirror_core::vanishing::Candidate;
 use super::error::StoreError;
 use super::identity::Identities;
 use super::log::{self, NewChange};
-use super::open::write_tx;
 use super::operator::Operator;
 use super::pollers;
 use super::reader::Reader;
@@ -138,7 +137,7 @@ impl Operator {
     /// Marks the withheld records of a route as vanished, and lets its lists be watched again;
     /// returns how many.
     pub fn accept_vanished(&mut self, route: Route, at: &str) -> Result<usize, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let identities = Identities::read(&tx)?;
         let of_route = "
             SELECT record_id
@@ -180,7 +179,7 @@ impl Operator {
     /// Notes that the lists of a route hide records: those that are withheld count on, and nothing
     /// is marked any more. Returns how many were withheld.
     pub fn accept_hidden(&mut self, route: Route) -> Result<usize, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let records = forget_withheld(&tx, route)?;
         tx.run(
             "INSERT OR IGNORE INTO _hiding_routes (route) VALUES (:route)",

@@ -119,7 +119,8 @@ fn other(connection: &Connection) -> rusqlite::Result<Option<OtherWorkspace>> {
 impl Operator {
     /// Accepts the workspace to which this address and key lead as the one that filled the store.
     pub fn accept_workspace(&mut self, account: &str) -> Result<Acceptance, StoreError> {
-        if let Some(other) = other(&self.connection)? {
+        let tx = self.write_tx()?;
+        if let Some(other) = other(&tx)? {
             if other.account != account {
                 return Ok(Acceptance::Outdated(other));
             }
@@ -128,17 +129,19 @@ impl Operator {
                 account: other.account.clone(),
                 at: other.at,
             };
-            meta::write(&self.connection, MetaKey::WORKSPACE.0, &accepted)?;
+            meta::write(&tx, MetaKey::WORKSPACE.0, &accepted)?;
+            tx.commit()?;
             return Ok(Acceptance::Met(other));
         }
-        match known(&self.connection)? {
+        match known(&tx)? {
             Some(known) if !known.is_of(account) => {
                 let name = known.name.clone();
                 let accepted = StoredWorkspace {
                     account: account.to_owned(),
                     ..known
                 };
-                meta::write(&self.connection, MetaKey::WORKSPACE.0, &accepted)?;
+                meta::write(&tx, MetaKey::WORKSPACE.0, &accepted)?;
+                tx.commit()?;
                 Ok(Acceptance::Unnamed { name })
             }
             _ => Ok(Acceptance::Nothing),

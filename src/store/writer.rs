@@ -61,7 +61,8 @@ impl Inodes {
     }
 }
 
-fn inode_of(path: &Path) -> Option<u64> {
+/// The number of the file at a path; `None` if there is none.
+pub(super) fn inode_of(path: &Path) -> Option<u64> {
     let found = std::fs::metadata(path).ok()?;
     Some(found.ino())
 }

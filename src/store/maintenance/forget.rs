@@ -53,7 +53,7 @@ impl Operator {
         // What is deleted is overwritten with zeros, not only left to be reused.
         self.connection
             .execute_batch("PRAGMA secure_delete = ON;")?;
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let mut forgotten = Vec::with_capacity(records.len());
         let mut is_removed = false;
         for (route, id) in records {

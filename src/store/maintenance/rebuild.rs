@@ -2,8 +2,8 @@
 //! follows from it is made from that and never read. So a table that another program altered, and
 //! pages that cannot be read, cost no more than the rows in them.
 //!
-//! The daemon must not run. The new file is checked and then takes the place of the store, which
-//! stays beside it; until then the store is as it was.
+//! The daemon must not run, and commands that write wait. The new file is checked and then takes the
+//! place of the store, which stays beside it; until then the store is as it was.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,29 +58,32 @@ pub fn rebuild(
     restore::remove_leftovers(path, &lock)?;
     let copy = backup::partial(path)?;
     backup::refuse_without_room(&copy, replaced.len())?;
-    let mut rebuilt = make(path, copy.path(), progress)?;
+    let old = open::connect_to_ours(path)?;
+    let held = restore::hold(path)?;
+    let mut rebuilt = make(&old, path, copy.path(), progress)?;
     owner::give_as(copy.as_file(), &replaced)
         .map_err(StoreError::io("give its owner", copy.path()))?;
     backup::facts(&copy)?;
     search_index::remove(path)?;
     rebuilt.kept = restore::swap(path, copy, now)?;
+    drop(held);
     Ok(rebuilt)
 }
 
 /// Fills a new file from a store.
 fn make(
+    old: &Connection,
     store: &Path,
     new: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Rebuilt, StoreError> {
-    let old = open::connect_to_ours(store)?;
     let mut new = open::connect(new, open::LOCK_WAIT)?;
     // Nothing of it stays beside a file that is thrown away, and the caller syncs it.
     new.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;")?;
     schema::bring_up_to_date(&mut new)?;
     mirror::create_tables(&new)?;
     let tx = write_tx(&mut new)?;
-    let mut salvage = Salvage::new(&old, &tx)?;
+    let mut salvage = Salvage::new(old, &tx)?;
     salvage.copy_all(store, progress)?;
     let (records, unseen) = make_mirror(&tx)?;
     let mut lost = salvage.lost;
@@ -92,7 +95,7 @@ fn make(
     }
     views::refresh(&tx)?;
     job_states::rebuild(&tx)?;
-    let left_out = left_out(&old, &tx)?;
+    let left_out = left_out(old, &tx)?;
     tx.commit()?;
     if let Some(fault) = soundness(&new)? {
         return Err(StoreError::Corrupt(fault));

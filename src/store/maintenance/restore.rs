@@ -11,6 +11,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -69,11 +71,13 @@ pub fn restore(
             .map_err(StoreError::io("give its owner", copy.path()))?,
         Err(_) => owner::give_to_folder(copy.as_file(), copy.path()),
     }
+    let held = hold(store)?;
     let forgotten_again = adapt(&copy, store)?;
     let facts = backup::facts(&copy)?;
     // It belongs to another log, and may hold words that this one does not have.
     search_index::remove(store)?;
     let kept = swap(store, copy, now)?;
+    drop(held);
     Ok(Restored {
         facts,
         kept,
@@ -174,6 +178,33 @@ fn not_a_backup(file: &Path, error: StoreError) -> StoreError {
     }
 }
 
+/// Keeps other processes from writing to a store that is to be replaced, as long as the connection
+/// is open: what they write would be lost. First moves the content of its write-ahead log into the
+/// store itself. A store that takes no transaction, because it is damaged, takes none of theirs.
+pub(in crate::store) fn hold(store: &Path) -> Result<Option<Connection>, StoreError> {
+    if !store.exists() {
+        return Ok(None);
+    }
+    settle(store)?;
+    let held = begin(store).map_err(StoreError::from);
+    match held {
+        Ok(held) => Ok(Some(held)),
+        Err(StoreError::Busy) => Err(StoreError::Busy),
+        Err(error) => {
+            tracing::debug!(%error, "could not take the write lock of the store to be replaced");
+            Ok(None)
+        }
+    }
+}
+
+fn begin(store: &Path) -> rusqlite::Result<Connection> {
+    let connection = open::connect(store, open::COMMAND_WAIT)?;
+    // It would remove the log of the file that has the name of the store then.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    Ok(connection)
+}
+
 /// Gives the copy the name of the store, which gets a dated one.
 pub(in crate::store) fn swap(
     store: &Path,
@@ -185,7 +216,6 @@ pub(in crate::store) fn swap(
         backup::publish(copy, store, false)?;
         return Ok(None);
     }
-    settle(store)?;
     let kept = kept_name(store, now);
     fs::hard_link(store, &kept).map_err(StoreError::io("keep the store as", &kept))?;
     // A log left here would be taken for one of the restored store.

@@ -228,7 +228,10 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn revive_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        Ok(self.connection.run(REVIVE, named_params! {":sink": sink})?)
+        let tx = self.write_tx()?;
+        let revived = tx.run(REVIVE, named_params! {":sink": sink})?;
+        tx.commit()?;
+        Ok(revived)
     }
 
     /// Deletes the alerts and reports that a sink refused for good; returns how many.
@@ -236,7 +239,10 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn drop_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        Ok(self.connection.run(DROP, named_params! {":sink": sink})?)
+        let tx = self.write_tx()?;
+        let dropped = tx.run(DROP, named_params! {":sink": sink})?;
+        tx.commit()?;
+        Ok(dropped)
     }
 }
 

@@ -696,7 +696,7 @@ impl Operator {
         rows: &[QueueRow],
         only_if_newest: bool,
     ) -> Result<usize, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let mut sent = 0;
         for row in rows {
             let values = named_params! {
@@ -719,10 +719,13 @@ impl Operator {
         let mut dropped = 0;
         loop {
             let values = named_params! {":sink": sink, ":seq": seq};
-            match self.connection.run(DROP_DEAD, values)? {
-                0 => return Ok(dropped),
-                more => dropped += more,
+            let tx = self.write_tx()?;
+            let more = tx.run(DROP_DEAD, values)?;
+            tx.commit()?;
+            if more == 0 {
+                return Ok(dropped);
             }
+            dropped += more;
         }
     }
 }

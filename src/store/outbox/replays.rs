@@ -7,7 +7,6 @@ use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 
 use crate::store::error::StoreError;
-use crate::store::open::write_tx;
 use crate::store::operator::Operator;
 use crate::store::outbox::rows::Feed;
 use crate::store::reader::Reader;
@@ -168,7 +167,7 @@ impl Operator {
         rate: f64,
         at: &str,
     ) -> Result<Option<Replay>, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let before = find(&tx, sink)?.filter(|replay| replay.state == ReplayState::Running);
         if before.is_none() {
             let choice = serde_json::to_string(choice).expect("a choice holds plain texts");
@@ -194,7 +193,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn cancel_replay(&mut self, sink: &str, at: &str) -> Result<bool, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let is_cancelled = tx.run(CANCEL, named_params! {":sink": sink, ":at": at})? > 0;
         tx.run(DELETE_QUEUED, named_params! {":sink": sink})?;
         tx.commit()?;

@@ -433,7 +433,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn release_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let values = named_params! {":sink": sink, ":upto": log::last_seq(&tx)?};
         let released = tx.run(RELEASE, values)?;
         tx.commit()?;
@@ -458,7 +458,10 @@ impl Operator {
             ":upto": to,
             ":wanted": wanted,
         };
-        Ok(self.connection.run(SKIP, values)? > 0)
+        let tx = self.write_tx()?;
+        let skipped = tx.run(SKIP, values)?;
+        tx.commit()?;
+        Ok(skipped > 0)
     }
 
     /// Forgets a sink that is no longer configured, with its position, its queue and its
@@ -467,7 +470,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn forget_sink(&mut self, sink: &str) -> Result<bool, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         let is_removed = tx.value(IS_REMOVED, named_params! {":sink": sink})?;
         if is_removed {
             for (table, column) in OWNED {
@@ -484,7 +487,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn rename_sink(&mut self, sink: &str, new: &str) -> Result<bool, StoreError> {
-        let tx = write_tx(&mut self.connection)?;
+        let tx = self.write_tx()?;
         if tx.value(IS_USED, named_params! {":sink": new})? {
             return Ok(false);
         }
