@@ -83,7 +83,7 @@ fn make(
     schema::bring_up_to_date(&mut new)?;
     mirror::create_tables(&new)?;
     let tx = write_tx(&mut new)?;
-    let mut salvage = Salvage::new(old, &tx)?;
+    let mut salvage = Salvage::new(old, &tx);
     salvage.copy_all(store, progress)?;
     let (records, unseen) = make_mirror(&tx)?;
     let mut lost = salvage.lost;

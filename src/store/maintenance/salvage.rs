@@ -17,6 +17,18 @@ use crate::store::sql::Sql;
 
 /// What is made from the rest.
 const DERIVED: [&str; 3] = ["_job_states", "_types", "_rereads"];
+/// The highest number that a row of the log ever had, as far as the new file says.
+const LAST_NUMBER: &str = "
+    SELECT coalesce(max(seq), 0)
+    FROM sqlite_sequence
+    WHERE name = 'changes'";
+/// The highest number of the log that another table names.
+const LAST_KNOWN: &str = "
+    SELECT max(
+        (SELECT coalesce(max(position), 0) FROM _sinks),
+        (SELECT coalesce(max(seq), 0) FROM _queue WHERE lane > 0),
+        (SELECT coalesce(max(head_seq), 0) FROM _pollers)
+    )";
 /// Rows between two reports of progress.
 const PROGRESS_EVERY: u64 = 256;
 /// How many numbers are tried behind the last row that could be read, if nothing says where the
@@ -41,18 +53,21 @@ pub(super) struct Salvage<'a> {
     pub(super) lost: Vec<String>,
     /// Copied so far.
     rows: u64,
+    /// Rows of the table that is copied which contradict others in the new file.
+    refused: u64,
     total: u64,
 }
 
 impl<'a> Salvage<'a> {
-    pub(super) fn new(old: &'a Connection, new: &'a Connection) -> Result<Self, StoreError> {
-        Ok(Self {
+    pub(super) fn new(old: &'a Connection, new: &'a Connection) -> Self {
+        Self {
             old,
             new,
             lost: Vec::new(),
             rows: 0,
+            refused: 0,
             total: 0,
-        })
+        }
     }
 
     /// Copies every table that does not follow from others.
@@ -71,9 +86,13 @@ impl<'a> Salvage<'a> {
             self.new.execute_batch(&format!("DROP TRIGGER {name}"))?;
         }
         self.total = u64::try_from(self.last_number("changes", "seq")).unwrap_or_default();
+        // The new file has an identity of its own, which would count if the store lost its own.
+        self.new
+            .run("DELETE FROM _meta WHERE name = 'identity'", [])?;
         for table in tables(self.new)? {
             self.copy(&table, progress)?;
         }
+        self.go_on_behind_known()?;
         keep_identity(self.new, store)?;
         if !self.lost.is_empty() {
             balance(self.new)?;
@@ -129,13 +148,12 @@ impl<'a> Salvage<'a> {
         let values = named_params! { ":table": table };
         let mut columns: Vec<Column> = self.new.rows(sql, values)?;
         let old: Vec<Column> = self.old.rows(sql, values)?;
-        let is_there = |column: &Column| old.iter().any(|one| one.name == column.name);
         for column in &columns {
-            if (column.is_required || column.key > 0) && !is_there(column) {
+            if (column.is_required || column.key > 0) && !has_column(&old, &column.name) {
                 return Ok(None);
             }
         }
-        columns.retain(is_there);
+        columns.retain(|column| has_column(&old, &column.name));
         Ok(Some(columns))
     }
 
@@ -176,6 +194,7 @@ impl<'a> Salvage<'a> {
         if unread > 0 {
             self.lost.push(format!("up to {unread} rows of {table}"));
         }
+        self.note_refused(table);
         let sql = "
             UPDATE sqlite_sequence
             SET seq = max(seq, :last)
@@ -195,9 +214,12 @@ impl<'a> Salvage<'a> {
             let order = key.join(&format!(" {direction}, "));
             let sql = format!("SELECT NULL, {names} FROM {table} ORDER BY {order} {direction}");
             if self.copy_rows(rows, &sql, &mut 0, &mut |_, _| ())? {
+                self.note_refused(table);
                 return Ok(());
             }
         }
+        // Those that were read from both ends among them.
+        self.refused = 0;
         self.lost.push(format!("a part of the table {table}"));
         Ok(())
     }
@@ -232,12 +254,41 @@ impl<'a> Salvage<'a> {
             for place in 1..width {
                 cells.push(Cell(row.get_ref(place)?));
             }
-            insert.execute(rusqlite::params_from_iter(cells))?;
+            if insert.execute(rusqlite::params_from_iter(cells))? == 0 {
+                self.refused += 1;
+            }
             self.rows += 1;
             if self.rows.is_multiple_of(PROGRESS_EVERY) {
                 progress(self.rows.min(self.total), self.total);
             }
         }
+    }
+
+    /// Says how many rows of the table that was copied were left out, and begins to count anew.
+    fn note_refused(&mut self, table: &str) {
+        let refused = std::mem::take(&mut self.refused);
+        if refused > 0 {
+            self.lost.push(format!(
+                "{refused} rows of {table}, which contradict others"
+            ));
+        }
+    }
+
+    /// If the end of the log was lost, gives none of its numbers to another change: sinks and lists
+    /// have noted how far they got in it.
+    fn go_on_behind_known(&mut self) -> rusqlite::Result<()> {
+        let last: i64 = self.new.value(LAST_NUMBER, [])?;
+        let known: i64 = self.new.value(LAST_KNOWN, [])?;
+        if known <= last {
+            return Ok(());
+        }
+        let lost = known - last;
+        self.lost.push(format!("the last {lost} rows of changes"));
+        self.new
+            .run("DELETE FROM sqlite_sequence WHERE name = 'changes'", [])?;
+        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('changes', :known)";
+        self.new.run(sql, named_params! { ":known": known })?;
+        Ok(())
     }
 
     /// The highest number that a row of this table ever had, as far as that can be read; else 0.
@@ -271,6 +322,14 @@ impl ToSql for Cell<'_> {
     }
 }
 
+fn has_column(columns: &[Column], name: &str) -> bool {
+    columns.iter().any(|column| column.name == name)
+}
+
+fn is_mirror(table: &str) -> bool {
+    Route::ALL.iter().any(|route| route.as_str() == table)
+}
+
 /// The tables of this program that do not follow from others.
 fn tables(new: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql = "
@@ -279,7 +338,6 @@ fn tables(new: &Connection) -> rusqlite::Result<Vec<String>> {
         WHERE type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'
         ORDER BY name = 'changes' DESC, name";
     let mut tables: Vec<String> = new.values(sql, [])?;
-    let is_mirror = |table: &str| Route::ALL.iter().any(|route| route.as_str() == table);
     tables.retain(|table| !is_mirror(table) && !DERIVED.contains(&table.as_str()));
     Ok(tables)
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 use shopmirror_core::record::Route;
 use tempfile::TempDir;
 
 use crate::store::fixtures::{self, Poll, records};
-use crate::store::{Forgotten, Operator, StoreError, rebuild};
+use crate::store::{Forgotten, Operator, Reader, Rebuilt, StoreError, rebuild};
 
 /// A closed store with so many leads.
 async fn closed(leads: i64) -> (TempDir, PathBuf) {
@@ -18,6 +19,72 @@ async fn closed(leads: i64) -> (TempDir, PathBuf) {
     store.close().await.unwrap();
     let path = dir.path().join("mirror.db");
     (dir, path)
+}
+
+/// What a rebuild says after another program did this to the store.
+fn rebuilt_after(path: &PathBuf, damage: &str) -> Rebuilt {
+    let tool = Connection::open(path).unwrap();
+    tool.execute_batch(damage).unwrap();
+    drop(tool);
+    rebuild(path, Timestamp::UNIX_EPOCH, &mut |_, _| ()).unwrap()
+}
+
+fn assert_sound(path: &PathBuf) {
+    let findings = Reader::open(path).unwrap().verify(&mut |_, _| ()).unwrap();
+    for finding in findings {
+        assert!(finding.ok, "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_identity_of_the_lock_file_counts_if_the_store_lost_its_own() {
+    let (_dir, path) = closed(5).await;
+    let rebuilt = rebuilt_after(&path, "DROP TABLE _meta");
+    assert!(rebuilt.lost[0].contains("_meta"), "{:?}", rebuilt.lost);
+    // The event ids are those of the first identity.
+    assert_sound(&path);
+}
+
+#[tokio::test]
+async fn a_log_that_lost_its_end_goes_on_behind_what_was_read_and_delivered_of_it() {
+    let (_dir, path) = closed(5).await;
+    let lost_end = "DELETE FROM changes WHERE seq > 3; DELETE FROM sqlite_sequence;";
+    for (more, next) in [
+        ("", 5),
+        (
+            "INSERT INTO _sinks (name, type, state, position, created_at)
+            VALUES ('desk', 'file', 'active', 8, '2026');",
+            8,
+        ),
+        (
+            "INSERT INTO _queue (sink, lane, seq, route, record_id, since) VALUES
+                ('desk', 2, 9, 'leads', '1', '2026'),
+                ('desk', 0, 99, '', '', '2026');",
+            9,
+        ),
+    ] {
+        let rebuilt = rebuilt_after(&path, &format!("{lost_end}{more}"));
+        std::fs::remove_file(rebuilt.kept.unwrap()).unwrap();
+        let lost = format!("the last {} rows of changes", next - 3);
+        assert!(rebuilt.lost.contains(&lost), "{:?}", rebuilt.lost);
+        let tool = Connection::open(&path).unwrap();
+        let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'changes'";
+        let last: i64 = tool.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(last, next);
+        drop(tool);
+        assert_sound(&path);
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_the_new_file_does_not_take_is_said_to_be_lost() {
+    let (_dir, path) = closed(5).await;
+    let damage = "
+        DROP INDEX changes_version;
+        UPDATE changes SET record_id = (SELECT record_id FROM changes WHERE seq = 1) WHERE seq = 2;";
+    let rebuilt = rebuilt_after(&path, damage);
+    let lost = "1 rows of changes, which contradict others".to_owned();
+    assert!(rebuilt.lost.contains(&lost), "{:?}", rebuilt.lost);
 }
 
 #[tokio::test]
