@@ -6,6 +6,7 @@
 //! never costs an older backup.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -217,9 +218,8 @@ impl Scheduled {
         now: Timestamp,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        let source = self.daemon.store.path().to_owned();
         let keep = self.backup.keep;
-        let copying = tokio::task::spawn_blocking(move || {
+        let copy = move |source: &Path| -> anyhow::Result<()> {
             let path = folder.path(now);
             let unwritten = || format!("could not write {}", path.display());
             folder.prepare().with_context(unwritten)?;
@@ -227,7 +227,7 @@ impl Scheduled {
                 stop,
                 progress: Arc::new(|_, _| ()),
             };
-            let facts = store::back_up(&source, &path, true, &control).with_context(unwritten)?;
+            let facts = store::back_up(source, &path, true, &control).with_context(unwritten)?;
             tracing::info!(
                 path = %path.display(),
                 bytes = facts.bytes,
@@ -238,8 +238,8 @@ impl Scheduled {
                 .prune(keep, now)
                 .context("could not remove an old backup")?;
             Ok(())
-        });
-        copying.await?
+        };
+        self.daemon.store.read_file(copy).await
     }
 
     /// Saves what became of the reports; false if the store cannot take it now.

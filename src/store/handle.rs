@@ -111,16 +111,31 @@ impl Store {
         E: From<StoreError> + Send + 'static,
         F: FnOnce(&mut Reader) -> Result<T, E> + Send + 'static,
     {
+        let read = move |path: &Path| match Reader::open(path) {
+            Ok(mut reader) => work(&mut reader),
+            // This process has it open.
+            Err(StoreError::Missing(path)) => Err(StoreError::Gone(path).into()),
+            Err(error) => Err(error.into()),
+        };
+        self.read_file(read).await
+    }
+
+    /// Runs what opens the file of the store by its path, such as a backup. The store is not opened
+    /// again before its end.
+    ///
+    /// # Errors
+    /// What the work returns.
+    pub async fn read_file<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        F: FnOnce(&Path) -> Result<T, E> + Send + 'static,
+    {
         let path = self.path().to_owned();
         let reading = Arc::clone(&self.shared.long_reads).read_owned().await;
         let read = move || {
             let _reading = reading;
-            match Reader::open(&path) {
-                Ok(mut reader) => Ok(work(&mut reader)),
-                // This process has it open.
-                Err(StoreError::Missing(path)) => Err(StoreError::Gone(path)),
-                Err(error) => Err(error),
-            }
+            Ok(work(&path))
         };
         run_blocking(read).await?
     }
@@ -193,21 +208,22 @@ impl StoreParts {
     /// connection of this process is closed it can be read, and a kill would lose it. Then opens the
     /// store again. Blocks.
     fn save_and_reopen(&self, writer: &mut Writer, missing: &Path) -> Result<(), StoreError> {
-        let in_the_way = || StoreError::SideFileGone(missing.to_owned());
         // As much as readers let it.
         maintenance::checkpoint(&writer.connection, "PASSIVE")?;
-        let _no_long_read = self.long_reads.try_write().map_err(|_| in_the_way())?;
+        // Those that began end, and those that begin now wait.
+        let _no_long_read = self.long_reads.blocking_write();
         let mut reader = self.reader.blocking_lock();
         let mut follower = self.follower.blocking_lock();
         // From an empty log on, a new file continues.
         if !maintenance::checkpoint(&writer.connection, "TRUNCATE")? {
-            return Err(in_the_way());
+            return Err(StoreError::SideFileGone(missing.to_owned()));
         }
         *follower = None;
         reader.close()?;
-        writer.close()?;
+        writer.close(missing)?;
         writer.reopen()?;
         *reader = Reader::open(&self.path)?;
+        writer.note_open();
         tracing::warn!(
             path = %missing.display(),
             "a file of the open store was deleted or replaced: what it held was saved, and the \
@@ -259,6 +275,55 @@ mod tests {
             });
         }
         assert_eq!(reads.join_all().await, [false; 8]);
+    }
+
+    #[tokio::test]
+    async fn a_write_after_a_deleted_log_waits_for_the_long_reads_of_the_process() {
+        let (dir, store) = fixtures::open();
+        Poll::USUAL.shows(&store, &records(1..=3)).await;
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let of_reading = store.clone();
+        let reading = tokio::spawn(async move {
+            of_reading
+                .read_long(move |reader| {
+                    let counts = reader.counts()?;
+                    begin.send(()).unwrap();
+                    ended.recv().unwrap();
+                    Ok::<_, StoreError>(counts)
+                })
+                .await
+        });
+        begun.await.unwrap();
+        std::fs::remove_file(dir.path().join("mirror.db-wal")).unwrap();
+        let of_writing = store.clone();
+        let writing = tokio::spawn(async move { of_writing.try_write().await });
+        // Until it waits: no other long read begins then.
+        while !writing.is_finished() && store.shared.long_reads.try_read().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        end.send(()).unwrap();
+        reading.await.unwrap().unwrap();
+        writing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_store_that_could_not_be_opened_again_is_tried_at_the_next_write() {
+        let (dir, store) = fixtures::open();
+        Poll::USUAL.shows(&store, &records(1..=3)).await;
+        let log = dir.path().join("mirror.db-wal");
+        let mut slot = store.shared.writer.lock().await;
+        let writer = slot.as_mut().unwrap();
+        writer.close(&log).unwrap();
+        assert_eq!(writer.missing_side_file().unwrap(), Some(log.clone()));
+        // As if the reader did not open.
+        writer.reopen().unwrap();
+        assert_eq!(writer.missing_side_file().unwrap(), Some(log));
+        drop(slot);
+        store.try_write().await.unwrap();
+        let mut slot = store.shared.writer.lock().await;
+        let writer = slot.as_mut().unwrap();
+        assert_eq!(writer.missing_side_file().unwrap(), None);
     }
 
     #[tokio::test]

@@ -29,6 +29,8 @@ pub(super) struct Writer {
     _lock: Lock,
     pub(super) path: PathBuf,
     inodes: Inodes,
+    /// The side file that was lost, from [`Self::close`] on until all is open again.
+    lost_side_file: Option<PathBuf>,
     pub(super) identities: Identities,
     pub(super) memory: Memory,
     pub(super) prune_from: i64,
@@ -116,6 +118,7 @@ impl Writer {
             _lock: lock,
             path: path.to_owned(),
             inodes: Inodes::of(path),
+            lost_side_file: None,
             memory: Memory::default(),
             prune_from: 0,
             rounds: 0,
@@ -129,11 +132,14 @@ impl Writer {
     /// happened.
     pub(super) fn missing_side_file(&mut self) -> Result<Option<PathBuf>, StoreError> {
         let found = Inodes::of(&self.path);
-        if found == self.inodes {
-            return Ok(None);
-        }
         if found.store != self.inodes.store {
             return Err(StoreError::Gone(self.path.clone()));
+        }
+        if let Some(lost) = &self.lost_side_file {
+            return Ok(Some(lost.clone()));
+        }
+        if found == self.inodes {
+            return Ok(None);
         }
         let known = self.inodes.side;
         for (place, suffix) in SIDE_FILES.into_iter().enumerate() {
@@ -145,8 +151,10 @@ impl Writer {
         Ok(None)
     }
 
-    /// Closes the connection; nothing can be written before [`Self::reopen`].
-    pub(super) fn close(&mut self) -> Result<(), StoreError> {
+    /// Closes the connection, because a side file was lost; nothing can be written before
+    /// [`Self::reopen`].
+    pub(super) fn close(&mut self, lost: &Path) -> Result<(), StoreError> {
+        self.lost_side_file = Some(lost.to_owned());
         self.connection = Connection::open_in_memory()?;
         Ok(())
     }
@@ -154,8 +162,16 @@ impl Writer {
     /// Opens the connection again.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         self.connection = schema::reopen(&self.path)?;
-        self.inodes = Inodes::of(&self.path);
+        // Another program may have written meanwhile, and the numbers by which a connection notices
+        // that begin anew with it.
+        self.memory.drop_versions();
         Ok(())
+    }
+
+    /// Notes that every connection of the process is open again. Until then each write tries to.
+    pub(super) fn note_open(&mut self) {
+        self.inodes = Inodes::of(&self.path);
+        self.lost_side_file = None;
     }
 
     /// Refuses to add to a write-ahead log that is too long, unless it can be cut now.

@@ -78,7 +78,7 @@ impl Memory {
     }
 
     /// Drops every version, so that each record of the next pages is looked up.
-    pub(super) fn drop_versions(&mut self) {
+    pub(in crate::store) fn drop_versions(&mut self) {
         for poller in self.pollers.values_mut() {
             for shown in poller.shown.values_mut() {
                 shown.version = None;

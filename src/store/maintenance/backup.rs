@@ -137,6 +137,8 @@ pub(in crate::store) fn copy(
         // SQLite leaves it where it may not write.
         let _ = fs::remove_file(open::with_suffix(partial.path(), JOURNAL));
     }
+    // It may not stay open while the store is opened again, and to check the copy takes a while.
+    drop(connection);
     let checked = match copied {
         Ok(_) => check(&partial, control),
         Err(error) => Err(error.into()),
