@@ -27,7 +27,8 @@ const PROGRESS_EVERY: u64 = 256;
 /// The result for one part of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VerifyFinding {
-    /// What was checked: `file`, `tables`, `log`, `mirror ROUTE`, `jobs` or `sink NAME`.
+    /// What was checked: `file`, `tables`, `log`, `mirror ROUTE`, `jobs`, `sink NAME`, or `sinks` if
+    /// their table cannot be read.
     pub what: String,
     /// Whether everything agrees.
     pub ok: bool,
@@ -57,12 +58,14 @@ fn readable(
     found: rusqlite::Result<VerifyFinding>,
 ) -> Result<VerifyFinding, StoreError> {
     match found.map_err(StoreError::from) {
-        Err(StoreError::Altered(reason)) => {
-            let fault = format!("another program altered it: {reason}");
-            Ok(finding(what.to_owned(), &[fault], String::new()))
-        }
+        Err(StoreError::Altered(reason)) => Ok(altered(what, &reason)),
         found => found,
     }
+}
+
+fn altered(what: &str, reason: &str) -> VerifyFinding {
+    let fault = format!("another program altered it: {reason}");
+    finding(what.to_owned(), &[fault], String::new())
 }
 
 impl Reader {
@@ -95,15 +98,22 @@ impl Reader {
                 progress(done.min(total), total);
             }
         };
-        let mut findings = vec![file, tables(&snapshot)?];
+        let mut findings = vec![file, readable("tables", tables(&snapshot))?];
         findings.push(readable("log", changes(&snapshot, &mut count_row))?);
         for route in Route::ALL {
             let found = mirror(&snapshot, route, &mut count_row);
             findings.push(readable(&format!("mirror {route}"), found)?);
         }
         findings.push(readable("jobs", states(&snapshot))?);
-        for row in self.sinks()? {
-            findings.push(sink(&snapshot, &row)?);
+        match self.sinks() {
+            Ok(rows) => {
+                for row in rows {
+                    let found = sink(&snapshot, &row);
+                    findings.push(readable(&format!("sink {}", row.name), found)?);
+                }
+            }
+            Err(StoreError::Altered(reason)) => findings.push(altered("sinks", &reason)),
+            Err(error) => return Err(error),
         }
         Ok(findings)
     }

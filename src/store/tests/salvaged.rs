@@ -12,6 +12,11 @@ use tempfile::TempDir;
 use crate::store::fixtures::{self, Poll, records};
 use crate::store::{Forgotten, Operator, Reader, Rebuilt, StoreError, rebuild};
 
+/// A sink that is further than a log of five changes.
+const DESK: &str = "
+    INSERT INTO _sinks (name, type, state, position, created_at)
+    VALUES ('desk', 'file', 'active', 8, '2026');";
+
 /// A closed store with so many leads.
 async fn closed(leads: i64) -> (TempDir, PathBuf) {
     let (dir, store) = fixtures::open();
@@ -37,6 +42,28 @@ fn assert_sound(path: &PathBuf) {
 }
 
 #[tokio::test]
+async fn what_else_was_checked_is_said_if_the_tables_of_sinks_were_altered() {
+    let (_dir, path) = closed(5).await;
+    let tool = Connection::open(&path).unwrap();
+    tool.execute_batch(DESK).unwrap();
+    for (damage, what) in [
+        ("DROP TABLE _queue", "sink desk"),
+        ("DROP TABLE _sinks", "sinks"),
+    ] {
+        tool.execute_batch(damage).unwrap();
+        let findings = Reader::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+        for finding in &findings {
+            let is_hurt = ["tables", what].contains(&finding.what.as_str());
+            assert_eq!(finding.ok, !is_hurt, "{damage}: {finding:?}");
+        }
+        assert!(
+            findings.iter().any(|finding| finding.what == what),
+            "{findings:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_identity_of_the_lock_file_counts_if_the_store_lost_its_own() {
     let (_dir, path) = closed(5).await;
     let rebuilt = rebuilt_after(&path, "DROP TABLE _meta");
@@ -51,11 +78,7 @@ async fn a_log_that_lost_its_end_goes_on_behind_what_was_read_and_delivered_of_i
     let lost_end = "DELETE FROM changes WHERE seq > 3; DELETE FROM sqlite_sequence;";
     for (more, next) in [
         ("", 5),
-        (
-            "INSERT INTO _sinks (name, type, state, position, created_at)
-            VALUES ('desk', 'file', 'active', 8, '2026');",
-            8,
-        ),
+        (DESK, 8),
         (
             "INSERT INTO _queue (sink, lane, seq, route, record_id, since) VALUES
                 ('desk', 2, 9, 'leads', '1', '2026'),
