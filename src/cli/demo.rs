@@ -100,7 +100,7 @@ async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
                 at: created_at(newest).unwrap_or_else(jiff::Timestamp::now),
                 asked_after: i64::MAX,
                 limit: PAST_PAGE,
-                latency: Duration::ZERO,
+                page_age: Duration::ZERO,
                 served_business: None,
             };
             let page = decode(format!("[{}]", texts.join(",")).into_bytes())?;

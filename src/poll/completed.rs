@@ -213,7 +213,7 @@ impl Dispatcher {
             at: now.wall,
             asked_after,
             limit: self.limit,
-            latency: since_request + rate.age,
+            page_age: since_request + rate.age,
             served_business: rate.business.map(|id| id.to_string()),
         };
         self.pollers[poller].keep_page(&page);

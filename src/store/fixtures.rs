@@ -80,7 +80,7 @@ impl Poll {
             at: jiff::Timestamp::from_second(1_800_000_000 + self.second).unwrap(),
             asked_after: store.seq(),
             limit: self.limit,
-            latency: Duration::ZERO,
+            page_age: Duration::ZERO,
             served_business: self.served.map(str::to_owned),
         }
     }

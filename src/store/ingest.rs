@@ -51,7 +51,7 @@ pub struct PollFacts {
     pub limit: u32,
     /// How old the page is: since its request, and as a cache says that it has kept it. What
     /// happened since then may be missing from it.
-    pub latency: Duration,
+    pub page_age: Duration,
     /// `X-Business` of the response: the business that served it, whether it was requested or is
     /// the workspace default.
     pub served_business: Option<String>,
@@ -131,7 +131,7 @@ enum Source {
 /// What only a poll has.
 struct Poll {
     limit: u32,
-    latency: Duration,
+    page_age: Duration,
     served_business: Option<String>,
     /// What the schedule learned of the poller, as its own text; `None` without a schedule.
     learned: Option<String>,
@@ -145,10 +145,10 @@ struct FoundBy {
 }
 
 impl Reading {
-    /// When the page was requested, or made if a cache kept it. The poller is known to be complete up to then, not up to the
-    /// time at which the page was read.
-    fn requested_at(&self, latency: Duration) -> String {
-        stamp(self.at.checked_sub(latency).unwrap_or(self.at))
+    /// When the page was requested, or made if a cache kept it. The poller is known to be complete
+    /// up to then, not up to the time at which the page was read.
+    fn current_at(&self, page_age: Duration) -> String {
+        stamp(self.at.checked_sub(page_age).unwrap_or(self.at))
     }
 }
 
@@ -264,7 +264,7 @@ impl Store {
             asked_after: facts.asked_after,
             source: Source::Poll(Poll {
                 limit: facts.limit,
-                latency: facts.latency,
+                page_age: facts.page_age,
                 served_business: facts.served_business,
                 learned,
             }),

@@ -37,7 +37,7 @@ async fn store_page(
         at,
         asked_after: store.seq(),
         limit,
-        latency: Duration::ZERO,
+        page_age: Duration::ZERO,
         served_business: served_business.map(str::to_owned),
     };
     store.store_page(poller, page, facts, None).await.unwrap()

@@ -97,7 +97,7 @@ impl Shop {
                 at: self.clock.now().wall,
                 asked_after: i64::MAX,
                 limit: 100,
-                latency: Duration::ZERO,
+                page_age: Duration::ZERO,
                 served_business: None,
             };
             let key = PollerId {

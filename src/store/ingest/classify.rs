@@ -220,7 +220,7 @@ fn has_other_content(shown: &Fields<'_>, stored: &str) -> bool {
         fields += u32::from(value != "null" || before != "null");
         others += u32::from(value != before);
     }
-    2 * others >= fields
+    others > 0 && 2 * others >= fields
 }
 
 /// Whether a record that is shown was missing before: it is gone from the list, or may be.
@@ -347,4 +347,18 @@ fn has_fields_of(ingest: &Ingest<'_>, record: &Record, stored: &str) -> bool {
         return false;
     };
     stored.len() == shown.len() && stored.iter().all(|(name, _)| shown.get(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_says_nothing_beside_its_times_says_nothing_else() {
+        let has_other = |shown, stored| has_other_content(&Fields::parse(shown).unwrap(), stored);
+        let stored = r#"{"id":1,"created_at":"2026-01-01"}"#;
+        assert!(!has_other(r#"{"id":1,"created_at":"2026-01-02"}"#, stored));
+        assert!(!has_other(r#"{"id":1,"name":null}"#, stored));
+        assert!(has_other(r#"{"id":1,"name":"Ann"}"#, stored));
+    }
 }

@@ -102,7 +102,7 @@ fn newest_row(
             None => at,
         },
         complete_since: complete_since(ingest, verdict),
-        last_success_at: ingest.reading.requested_at(poll.latency),
+        last_success_at: ingest.reading.current_at(poll.page_age),
         emptied_at: None,
         high_id: next_high_id(before, page),
         page_limit: i64::from(poll.limit),
@@ -131,7 +131,7 @@ fn newest_row(
 /// When the last page was requested that was no gap and no suspect.
 fn proven_at(ingest: &Ingest<'_>, poll: &Poll, verdict: &Verdict) -> Option<String> {
     if verdict.role == Role::Newest && verdict.proof.contiguity.is_proven() {
-        return Some(ingest.reading.requested_at(poll.latency));
+        return Some(ingest.reading.current_at(poll.page_age));
     }
     ingest
         .before

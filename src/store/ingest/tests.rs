@@ -54,7 +54,7 @@ fn facts(limit: u32, asked_after: i64) -> PollFacts {
         at: jiff::Timestamp::now(),
         asked_after,
         limit,
-        latency: Duration::ZERO,
+        page_age: Duration::ZERO,
         served_business: None,
     }
 }

@@ -145,7 +145,7 @@ impl Shop {
             at: jiff::Timestamp::from_second(1_800_000_000 + self.second).unwrap(),
             asked_after: self.store.seq(),
             limit: 9,
-            latency: Duration::ZERO,
+            page_age: Duration::ZERO,
             served_business: None,
         }
     }

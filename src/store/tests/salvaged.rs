@@ -1,7 +1,7 @@
 //! What a rebuild does with a store that lost some of what only the store knows, and with another
 //! process that writes to it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -27,14 +27,14 @@ async fn closed(leads: i64) -> (TempDir, PathBuf) {
 }
 
 /// What a rebuild says after another program did this to the store.
-fn rebuilt_after(path: &PathBuf, damage: &str) -> Rebuilt {
+fn rebuilt_after(path: &Path, damage: &str) -> Rebuilt {
     let tool = Connection::open(path).unwrap();
     tool.execute_batch(damage).unwrap();
     drop(tool);
     rebuild(path, Timestamp::UNIX_EPOCH, &mut |_, _| ()).unwrap()
 }
 
-fn assert_sound(path: &PathBuf) {
+fn assert_sound(path: &Path) {
     let findings = Reader::open(path).unwrap().verify(&mut |_, _| ()).unwrap();
     for finding in findings {
         assert!(finding.ok, "{finding:?}");

@@ -102,7 +102,7 @@ impl Mirror {
             at: world.now,
             asked_after: self.store.seq(),
             limit: 100,
-            latency: Duration::ZERO,
+            page_age: Duration::ZERO,
             served_business: Some(business.to_string()),
         };
         let body = decode(serde_json::to_vec(&records).unwrap()).unwrap();

@@ -62,7 +62,7 @@ async fn a_gap_begins_when_the_page_before_was_requested_and_suspects_still_grow
             ..Poll::USUAL
         };
         let facts = PollFacts {
-            latency: Duration::from_millis(1_500),
+            page_age: Duration::from_millis(1_500),
             ..poll.facts(&store)
         };
         store

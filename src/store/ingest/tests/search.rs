@@ -21,7 +21,7 @@ pub(super) fn facts(limit: u32) -> PollFacts {
         at,
         asked_after: i64::MAX,
         limit,
-        latency: Duration::ZERO,
+        page_age: Duration::ZERO,
         served_business: None,
     }
 }
