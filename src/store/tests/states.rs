@@ -105,3 +105,37 @@ async fn a_payment_counts_at_once_for_each_job_that_has_its_number() {
     }
     assert_states(&store).await;
 }
+
+#[tokio::test]
+async fn a_payment_counts_whichever_of_the_lists_is_read_first() {
+    let change = r#"{"id":1,"job_number":"R-1","status":"Collected","status_stage":"completed","created_at":"2026-03-01T09:00:00Z"}"#;
+    let payment = r#"{"id":1,"job_number":"R-1","amount":5,"created_at":"2026-03-01T10:00:00Z"}"#;
+    let lists = [
+        (Route::Jobs, job(1, "R-1")),
+        (Route::JobStatusChanges, change.to_owned()),
+        (Route::Payments, payment.to_owned()),
+    ];
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let (_dir, store) = open();
+        for (at, list) in order.into_iter().enumerate() {
+            let (route, record) = &lists[list];
+            shows(
+                &store,
+                *route,
+                at.try_into().unwrap(),
+                std::slice::from_ref(record),
+            )
+            .await;
+        }
+        let state = store.read(|reader| reader.job_state("1")).await.unwrap();
+        assert_eq!(state.unwrap().paid, Some(5.0), "{order:?}");
+        assert_states(&store).await;
+    }
+}

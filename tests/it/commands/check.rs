@@ -172,12 +172,6 @@ async fn check_gives_each_template_a_record_of_every_route_and_kind_that_its_sin
             "{{ record.id }}",
             "jobs.gap",
         ),
-        (
-            "filter",
-            "",
-            "{% if record.id == 0 %}{% else %}{{ kind|uper }}{% endif %}",
-            "uper",
-        ),
     ];
     for (name, rest, template, _) in wrong {
         text += &sink(name, rest, template);
