@@ -19,7 +19,7 @@ fn shop(pages: &Pages) {
         json!({"id": id, "job_number": format!("JOB-{id}"), "customer_name": who,
             "mobile_number": format!("0770000{id}"), "device_model": "Galaxy A54", "status": status,
             "status_stage": stage, "estimated_delivery": &ago(3)[..10], "total_amount": 100.5,
-            "paid_amount": 0, "assigned_to": "Tim", "created_at": ago(days)})
+            "assigned_to": "Tim", "created_at": ago(days)})
     };
     let change = |id: u32, number: u32, status: &str, stage: &str, days: i64| {
         json!({"id": id, "job_number": format!("JOB-{number}"), "status": status,
