@@ -14,11 +14,26 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends heartbeats.
 pub struct Heartbeat {
-    url: HeartbeatUrl,
-    fail_url: Option<HeartbeatUrl>,
-    client: HttpClient,
-    fail_client: HttpClient,
+    works: Target,
+    /// What is requested while the program fails; `None` requests nothing then.
+    fails: Option<Target>,
     timeout: Duration,
+}
+
+/// An address, and the client that requests it.
+struct Target {
+    url: HeartbeatUrl,
+    client: HttpClient,
+}
+
+impl Target {
+    fn new(url: &HeartbeatUrl) -> Result<Self, SinkError> {
+        let is_plain = url.url().scheme() == "http";
+        Ok(Self {
+            url: url.clone(),
+            client: HttpClient::build(is_plain, None, None, 1)?,
+        })
+    }
 }
 
 impl Heartbeat {
@@ -27,12 +42,13 @@ impl Heartbeat {
     /// # Errors
     /// [`SinkError`] if TLS cannot be set up.
     pub fn new(settings: &HeartbeatSettings) -> Result<Self, SinkError> {
-        let fail_url = settings.fail_url.clone();
+        let fails = match &settings.fail_url {
+            Some(url) => Some(Target::new(url)?),
+            None => None,
+        };
         Ok(Self {
-            client: client_of(&settings.url)?,
-            fail_client: client_of(fail_url.as_ref().unwrap_or(&settings.url))?,
-            url: settings.url.clone(),
-            fail_url,
+            works: Target::new(&settings.url)?,
+            fails,
             timeout: settings.every.min(TIMEOUT),
         })
     }
@@ -43,10 +59,13 @@ impl Heartbeat {
     /// # Errors
     /// Why the service did not take it, without the address.
     pub async fn send(&self, works: bool) -> Result<bool, String> {
-        let (client, url) = match (works, &self.fail_url) {
-            (true, _) => (&self.client, &self.url),
-            (false, Some(fail_url)) => (&self.fail_client, fail_url),
-            (false, None) => return Ok(false),
+        let target = if works {
+            Some(&self.works)
+        } else {
+            self.fails.as_ref()
+        };
+        let Some(Target { url, client }) = target else {
+            return Ok(false);
         };
         let request = client
             .request(Method::GET, url.url().clone())
@@ -63,8 +82,4 @@ impl Heartbeat {
             Err(error) => Err(error.to_string()),
         }
     }
-}
-
-fn client_of(url: &HeartbeatUrl) -> Result<HttpClient, SinkError> {
-    HttpClient::build(url.url().scheme() == "http", None, None, 1)
 }
