@@ -122,11 +122,12 @@ async fn open(
         match TcpListener::bind(address).await {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address);
+                let address = format!("http://{address}/");
                 if is_refused {
                     // At the priority of the error, so that who reads only errors sees its end.
-                    tracing::error!(address = %format_args!("http://{address}/"), "the status page is open now");
+                    tracing::error!(%address, "the status page is open now");
                 } else {
-                    tracing::info!(address = %format_args!("http://{address}/"), "the status page is open");
+                    tracing::info!(%address, "the status page is open");
                 }
                 return Some(listener);
             }

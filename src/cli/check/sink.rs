@@ -37,7 +37,8 @@ impl BuiltSink<'_> {
         format!("sink {}", self.name)
     }
 
-    /// Tests whether it can be built, and whether it can write records, alerts and reports. Sends nothing, and needs no network.
+    /// Tests whether it can be built, and whether it can write records, alerts and reports. Sends
+    /// nothing, and needs no network.
     pub(super) fn check_shape(&self, config: &Config, report: &mut CheckReport) {
         let mut problems = Vec::new();
         match &self.built {

@@ -1,7 +1,8 @@
 //! `sinks NAME test`: sends one change, marked as a test, or only shows it.
 //!
-//! The change is the newest of the records that the sink asks for, or that of a chosen record. It gets an event id of its own,
-//! which begins with `test_`, so that no receiver takes it for the real one.
+//! The change is the newest of the records that the sink asks for, or that of a chosen record. It
+//! gets an event id of its own, which begins with `test_`, so that no receiver takes it for the real
+//! one.
 
 use std::process::ExitCode;
 
