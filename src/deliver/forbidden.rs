@@ -66,23 +66,10 @@ impl Forbidden {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::RowState;
+    use crate::store::fixtures::queue_row;
 
     fn row(seq: i64, attempts: i64) -> QueueRow {
-        QueueRow {
-            lane: QueueLane::Change,
-            seq,
-            route: "leads".into(),
-            record_id: seq.to_string(),
-            state: RowState::Ready,
-            attempts,
-            faults: 0,
-            due_at: None,
-            last_error: None,
-            last_error_quotation: None,
-            since: "2026-01-01T00:00:00.000000Z".into(),
-            only_if_newest: false,
-        }
+        queue_row(QueueLane::Change, seq, attempts)
     }
 
     #[test]

@@ -111,23 +111,7 @@ impl RetryPolicy<'_> {
 mod tests {
     use super::*;
     use crate::sink::FaultScope;
-
-    fn row(lane: QueueLane, attempts: i64) -> QueueRow {
-        QueueRow {
-            lane,
-            seq: 7,
-            route: "leads".into(),
-            record_id: "1".into(),
-            state: RowState::Ready,
-            attempts,
-            faults: 0,
-            due_at: None,
-            last_error: None,
-            last_error_quotation: None,
-            since: "2026-01-01T00:00:00.000000Z".into(),
-            only_if_newest: false,
-        }
-    }
+    use crate::store::fixtures::queue_row;
 
     fn policy(keeps_order: bool) -> RetryPolicy<'static> {
         const RETRY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(100)];
@@ -153,7 +137,10 @@ mod tests {
             for_good,
         };
         let fate = |attempts, for_good| {
-            kept(policy(false).update(&row(QueueLane::Change, attempts), Some(&refused(for_good))))
+            kept(policy(false).update(
+                &queue_row(QueueLane::Change, 7, attempts),
+                Some(&refused(for_good)),
+            ))
         };
         let at = |text: &str| Some(text.to_owned());
         let first = at("1970-01-01T00:00:10.000000Z");
@@ -161,7 +148,8 @@ mod tests {
         assert_eq!(fate(1, false).3, at("1970-01-01T00:01:40.000000Z"));
         assert_eq!(fate(2, false), (RowState::Dead, 3, 0, None));
         assert_eq!(fate(0, true), (RowState::Dead, 1, 0, None));
-        let replayed = policy(false).update(&row(QueueLane::Replay, 0), Some(&refused(false)));
+        let replayed =
+            policy(false).update(&queue_row(QueueLane::Replay, 7, 0), Some(&refused(false)));
         assert_eq!(replayed, RowUpdate::Remove(RemovalReason::Refused));
     }
 
@@ -172,7 +160,7 @@ mod tests {
             retry_after,
             scope: FaultScope::Endpoint,
         };
-        let change = row(QueueLane::Change, 1);
+        let change = queue_row(QueueLane::Change, 7, 1);
         let (state, attempts, faults, _) = kept(policy(false).update(&change, Some(&fault(None))));
         assert_eq!((state, attempts, faults), (RowState::Retrying, 1, 1));
         let asked = fault(Some(Duration::from_secs(60)));

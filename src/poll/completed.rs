@@ -366,10 +366,9 @@ mod tests {
     use shopmirror_core::schedule::PollerSettings;
 
     use super::*;
-    use crate::api::{
-        ApiRequest, ApiResponse, Between, BetweenKind, Client, Transport, TransportError, decode,
-    };
+    use crate::api::{ApiRequest, ApiResponse, Client, Transport, TransportError, decode};
     use crate::config::{Base, Config};
+    use crate::poll::hold::tests::{challenge, refusal};
     use crate::poll::{PauseReason, PollerPlan};
     use crate::store::{Store, StoredWorkspace};
 
@@ -451,25 +450,6 @@ mod tests {
         dispatcher.verified = Some(second);
         dispatcher.complete(page_read_with(second)).await.unwrap();
         assert_eq!(store.seq(), 1, "it is the shop's own");
-    }
-
-    fn refusal(status: u16) -> ApiError {
-        ApiError::Status {
-            status,
-            is_of_workspace: true,
-            request_id: None,
-            retry_after: None,
-            quotation: None,
-        }
-    }
-
-    fn challenge() -> ApiError {
-        ApiError::Between(Between {
-            status: 403,
-            kind: BetweenKind::Html,
-            is_address_proven: true,
-            quotation: None,
-        })
     }
 
     /// A poll that failed so.

@@ -236,11 +236,12 @@ pub(super) fn reason_of(error: &ApiError) -> Option<PauseReason> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::api::{Between, BetweenKind, PageError};
 
-    fn refusal(status: u16) -> ApiError {
+    /// A response of the workspace with this status.
+    pub(in crate::poll) fn refusal(status: u16) -> ApiError {
         ApiError::Status {
             status,
             is_of_workspace: true,
@@ -250,7 +251,8 @@ mod tests {
         }
     }
 
-    fn challenge() -> ApiError {
+    /// A bot check in place of the workspace.
+    pub(in crate::poll) fn challenge() -> ApiError {
         ApiError::Between(Between {
             status: 403,
             kind: BetweenKind::Html,

@@ -7,7 +7,10 @@ use shopmirror_core::record::{Change, Page, PollerId, Record, Route};
 use tempfile::TempDir;
 
 use super::sql::Sql;
-use super::{Forgotten, Operator, PageOutcome, PollFacts, Reader, Store, StoreError};
+use super::{
+    Forgotten, Operator, PageOutcome, PollFacts, QueueLane, QueueRow, Reader, RowState, Store,
+    StoreError,
+};
 
 pub(super) fn open() -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -133,4 +136,22 @@ pub(crate) fn notices(reader: &Reader, sink: &str) -> Result<Vec<Change>, StoreE
     ids.into_iter()
         .filter_map(|id| reader.notice(id).transpose())
         .collect()
+}
+
+/// A change of a lead that is ready in the queue of a sink.
+pub(crate) fn queue_row(lane: QueueLane, seq: i64, attempts: i64) -> QueueRow {
+    QueueRow {
+        lane,
+        seq,
+        route: "leads".into(),
+        record_id: seq.to_string(),
+        state: RowState::Ready,
+        attempts,
+        faults: 0,
+        due_at: None,
+        last_error: None,
+        last_error_quotation: None,
+        since: "2026-01-01T00:00:00.000000Z".into(),
+        only_if_newest: false,
+    }
 }

@@ -5,11 +5,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
-use crate::support::servers::certificate;
+use crate::support::servers::{certificate, tls_server};
 use crate::support::{Place, Receiver, Workspace, wait_until};
 
 /// A proxy that keeps the heads of its requests. Its threads end with the test program.
@@ -73,16 +71,7 @@ fn read_head(stream: &mut impl Read) -> Option<String> {
 
 /// A server that speaks TLS, and passes each request without a body on to a port of this machine.
 fn tls_front(port: u16) -> SocketAddr {
-    let chain = CertificateDer::from_pem_file(certificate("server.pem")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(certificate("server.key")).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![chain], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let config = tls_server("server");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

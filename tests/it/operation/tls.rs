@@ -5,11 +5,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
-use crate::support::servers::certificate;
+use crate::support::servers::{certificate, tls_server};
 use crate::support::{ClosedPort, Place};
 
 /// A TLS server with the certificate `name` that ends every connection after its request. Its
@@ -33,16 +31,7 @@ enum Opening {
 
 /// As [`server`], of another protocol.
 fn server_after(name: &str, opening: Opening) -> SocketAddr {
-    let chain = CertificateDer::from_pem_file(certificate(&format!("{name}.pem"))).unwrap();
-    let key = PrivateKeyDer::from_pem_file(certificate(&format!("{name}.key"))).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![chain], key)
-        .unwrap();
-    let config = Arc::new(config);
+    let config = tls_server(name);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {

@@ -22,8 +22,12 @@ use std::os::unix::fs::chown;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::LIMIT_S;
 
@@ -149,4 +153,18 @@ pub(crate) fn folder_of(user: Option<(u32, u32)>) -> PathBuf {
 /// A file of `tests/fixtures/tls`: `ca.pem` vouches for `server.pem`, which is for 127.0.0.1.
 pub(crate) fn certificate(name: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls")).join(name)
+}
+
+/// What a server needs to speak TLS with the certificate `NAME.pem` of [`certificate`].
+pub(crate) fn tls_server(name: &str) -> Arc<ServerConfig> {
+    let chain = CertificateDer::from_pem_file(certificate(&format!("{name}.pem"))).unwrap();
+    let key = PrivateKeyDer::from_pem_file(certificate(&format!("{name}.key"))).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![chain], key)
+        .unwrap();
+    Arc::new(config)
 }
