@@ -547,11 +547,16 @@ async fn other_requests_are_answered_beside_as_many_live_pages_as_connections() 
     let daemon = place.started().await;
     let site = Site::of(&place).await;
     let mut pages = Vec::new();
+    // Connections that are opened at once are not served in their order.
+    for _ in 0..192 {
+        let mut page = site.live().await;
+        page.until("event: page").await;
+        pages.push(page);
+    }
     // More are told so, and make room.
-    for _ in 0..256 {
+    for _ in 192..256 {
         pages.push(site.live().await);
     }
-    pages[0].until("event: page").await;
     assert_eq!(site.get("/healthz").await.code, 200);
     assert_eq!(site.get("/metrics").await.code, 200);
     pages[255].until("too many pages are open").await;
