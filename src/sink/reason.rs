@@ -6,6 +6,7 @@
 //! the end.
 
 use std::cmp::Reverse;
+use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -23,14 +24,22 @@ const REPLACEMENT: &str = "[secret]";
 
 /// Why a change was not delivered, in our words, and what the receiver said of it.
 ///
-/// The quotation may repeat a record: it is shown to the operator only. There is no `Display`, so
-/// that no log line, alert or metric holds it by mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The quotation may repeat a record: it is shown to the operator only. There is no `Display`, and
+/// `Debug` leaves it out, so that no log line, alert or metric holds it by mistake.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Reason {
     /// Our words.
     pub text: String,
     /// What the receiver said.
     pub quotation: Option<String>,
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reason")
+            .field("text", &self.text)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Reason {
