@@ -182,19 +182,7 @@ async fn supervise(
             RunningTasks::start(&config, client, &daemon, inbox.clone(), before).await?;
         control.open(&daemon);
         notify::ready();
-        let workspace = match store.read(Reader::workspace).await {
-            Ok(Some(stored)) => stored.name,
-            _ => config.workspace.base_url.to_string(),
-        };
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            workspace,
-            store = %store.path().display(),
-            routes = config.routes.len(),
-            pollers = poller_plan(&config).len(),
-            sinks = config.sinks.len(),
-            "running"
-        );
+        log_running(&config, store).await;
         let newer = loop {
             let reload = tokio::select! {
                 () = signals.stop.cancelled() => break None,
@@ -233,6 +221,23 @@ async fn supervise(
     };
     let delivered = deliveries.ended().await;
     polled.and(delivered)
+}
+
+/// Logs that the daemon runs with a configuration.
+async fn log_running(config: &Config, store: &Store) {
+    let workspace = match store.read(Reader::workspace).await {
+        Ok(Some(stored)) => stored.name,
+        _ => config.workspace.base_url.to_string(),
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        workspace,
+        store = %store.path().display(),
+        routes = config.routes.len(),
+        pollers = poller_plan(config).len(),
+        sinks = config.sinks.len(),
+        "running"
+    );
 }
 
 /// Logs once that the store cannot be written, and waits.

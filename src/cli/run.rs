@@ -24,11 +24,12 @@ pub(super) fn run(path: &Path) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let (signals, reloads) = Signals::new();
+        let running = daemon::run(config, reread, Clock::system(), signals.clone(), reloads);
         // Signals first: from here on no signal ends the process before the store is closed.
         tokio::select! {
             biased;
             failed = forward(&signals) => failed,
-            outcome = daemon::run(config, reread, Clock::system(), signals.clone(), reloads) => outcome,
+            outcome = running => outcome,
         }
     });
     runtime.shutdown_timeout(HANGING);

@@ -56,7 +56,10 @@ impl Deliverer {
             let wait = match task.step(finishing).await {
                 Ok(wait) => {
                     if is_blocked {
-                        tracing::warn!(sink = %task.deliverer.name, "what was delivered can be saved again");
+                        tracing::warn!(
+                            sink = %task.deliverer.name,
+                            "what was delivered can be saved again"
+                        );
                     }
                     is_blocked = false;
                     wait
