@@ -39,7 +39,7 @@ use std::time::Duration;
 use toml::de::DeTable;
 
 pub use address::{
-    is_loopback, is_private, mqtt as mqtt_url, nats as nats_url, webhook as webhook_url,
+    is_loopback, mqtt as mqtt_url, nats as nats_url, webhook as webhook_url,
     workspace as workspace_address,
 };
 pub use alerts::{AlertsSettings, HeartbeatSettings, HeartbeatUrl};

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`text`] | writes texts, numbers and lengths of time for people |
 //! | [`files`] | reads the files that the configuration names; locks and owners of files |
-//! | [`net`] | TLS, bodies up to a limit, `Retry-After`, a bounded server |
+//! | [`net`] | TLS, requests over HTTP, storage, bodies up to a limit, `Retry-After`, a bounded server |
 //! | [`shape`] | writes a change in the form of a sink: JSON, CloudEvents, CSV, a template; pure |
 //! | [`config`] | reads and checks the TOML file, and reports every problem at once |
 //! | [`api`] | the client of the workspace API |

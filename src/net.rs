@@ -1,9 +1,13 @@
-//! What every connection needs: TLS, the causes of failures, bodies up to a limit, `Retry-After`, a
-//! bounded server.
+//! What every connection needs: TLS, lookups, requests over HTTP, storage, the causes of failures,
+//! bodies up to a limit, `Retry-After`, a bounded server.
 
 pub mod body;
 pub mod connections;
+pub mod http;
+pub mod lookup;
 pub mod problem;
 pub mod retry_after;
+#[cfg(feature = "s3")]
+pub mod s3;
 pub mod tls;
 mod verifier;

@@ -72,8 +72,8 @@ impl HttpTransport {
             .pool_max_idle_per_host(MAX_IDLE);
         let mut proxy_name = None;
         if let Some(proxy) = &workspace.proxy {
-            builder = through_proxy(builder, proxy.url())?;
-            proxy_name = Some(proxy.name().to_owned());
+            builder = through_proxy(builder, proxy.address().url)?;
+            proxy_name = Some(proxy.address().name.to_owned());
         }
         Ok(Self {
             client: http_client(builder, !https, workspace.ca_file.as_deref())?,

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 
 use url::Url;
 
+use crate::net::lookup::is_private;
+
 /// Examples in messages.
 const WORKSPACE: &str = "https://myshop.example.com/api";
 const WEBHOOK: &str = "https://erp.example.com/hooks/shop";
@@ -25,15 +27,6 @@ pub(super) fn is_this_machine(host: &str) -> bool {
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(is_this_machine)
-}
-
-/// True if an IP address belongs to this machine or to a local network.
-#[must_use]
-pub fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
-    }
 }
 
 /// The address, unless records would leave this machine without TLS. With `allow_plain` they may

@@ -10,6 +10,7 @@ use url::Url;
 use super::secret::Secret;
 use super::table::Table;
 use super::value::{in_file, parsed};
+use crate::net::http::ProxyAddress;
 
 /// The address of a proxy; its password is a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,16 +46,13 @@ impl Proxy {
         }
     }
 
-    /// The address with its password.
+    /// The address with its password, and its name for messages.
     #[must_use]
-    pub fn url(&self) -> &str {
-        self.url.expose_secret()
-    }
-
-    /// Host and port, for messages.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn address(&self) -> ProxyAddress<'_> {
+        ProxyAddress {
+            url: self.url.expose_secret(),
+            name: &self.name,
+        }
     }
 }
 

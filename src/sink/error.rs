@@ -6,6 +6,7 @@
 use std::fmt;
 
 use super::{Reason, Verdict};
+use crate::net::http::NoResponse;
 use crate::net::tls::TlsError;
 
 /// Why a destination cannot be used: what is wrong, and what to do. No caller branches on it:
@@ -48,6 +49,18 @@ impl From<String> for SinkError {
 impl From<TlsError> for SinkError {
     fn from(error: TlsError) -> Self {
         Self::new(error)
+    }
+}
+
+impl From<NoResponse> for SinkError {
+    fn from(error: NoResponse) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<NoResponse> for Verdict {
+    fn from(error: NoResponse) -> Self {
+        SinkError::from(error).into()
     }
 }
 

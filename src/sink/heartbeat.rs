@@ -6,8 +6,8 @@ use std::time::Duration;
 use reqwest::Method;
 
 use super::SinkError;
-use super::http::HttpClient;
 use crate::config::{HeartbeatSettings, HeartbeatUrl};
+use crate::net::http::HttpClient;
 
 /// The longest time of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);

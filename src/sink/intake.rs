@@ -19,11 +19,12 @@ use serde_json::Value;
 use shopmirror_core::record::{Change, Kind, MadeOutcome, MadeRecord};
 use url::Url;
 
-use super::http::{Answer, HttpClient};
+use super::http;
 use super::preview::{HIDDEN, Preview};
 use super::reason::Secrets;
 use super::{Reason, Sink, SinkError, Verdict};
-use crate::config::{Intake, IntakeSettings};
+use crate::config::{Intake, IntakeSettings, Proxy};
+use crate::net::http::{Answer, HttpClient};
 
 /// One intake route of one workspace.
 pub(super) struct IntakeSink {
@@ -42,7 +43,7 @@ impl IntakeSink {
             client: HttpClient::build(
                 settings.base_url.scheme() == "http",
                 None,
-                settings.proxy.as_ref(),
+                settings.proxy.as_ref().map(Proxy::address),
                 1,
             )?,
             settings: settings.clone(),
@@ -158,7 +159,7 @@ impl Sink for IntakeSink {
             return Ok("the workspace accepts the key; nothing was created".to_owned());
         }
         let remedy = remedy(answer.code).unwrap_or("check base_url");
-        Err(key.reason_without(&answer.reason(remedy)).into())
+        Err(key.reason_without(&http::reason(&answer, remedy)).into())
     }
 
     /// The request as it would be sent, without the key.
@@ -237,7 +238,7 @@ struct ErrorDetails {
 /// long`.
 fn refusal(answer: &Answer) -> Reason {
     let Ok(ErrorBody { error }) = serde_json::from_slice(&answer.body) else {
-        return answer.reason("refused");
+        return http::reason(answer, "refused");
     };
     let mut problems = Vec::new();
     for detail in &error.details {
@@ -252,11 +253,11 @@ fn refusal(answer: &Answer) -> Reason {
         problems.extend(error.message);
     }
     if problems.is_empty() {
-        return answer.reason("refused");
+        return http::reason(answer, "refused");
     }
     Reason {
         quotation: Some(problems.join("; ")),
-        ..answer.reason("refused")
+        ..http::reason(answer, "refused")
     }
 }
 
@@ -266,7 +267,7 @@ fn judge(answer: &Answer, now: Timestamp) -> Result<Envelope, Verdict> {
     let code = answer.code;
     if !(200..300).contains(&code) {
         return Err(match remedy(code) {
-            Some(remedy) => answer.fault(remedy, now),
+            Some(remedy) => http::fault(answer, remedy, now),
             None => Verdict::refused_for_good_with(refusal(answer)),
         });
     }

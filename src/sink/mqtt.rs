@@ -23,10 +23,11 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use url::Url;
 
-use super::lookup::{addresses, current};
+use super::lookup::current;
 use super::reason::{Secrets, decoded, secrets_of};
 use super::{Sink, SinkError, Verdict};
 use crate::config::{MqttSettings, mqtt_url};
+use crate::net::lookup::addresses;
 use crate::net::problem::ConnectionProblem;
 use crate::net::tls;
 

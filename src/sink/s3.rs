@@ -10,41 +10,26 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use md5::{Digest, Md5};
-use reqwest::Method;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
-use rusty_s3::actions::{GetObject, HeadObject, PutObject};
-use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 use secrecy::ExposeSecret;
 use shopmirror_core::record::{Change, TEST_ID};
-use url::Url;
 
-use super::http::{Answer, HttpClient};
+use super::http;
 use super::reason::{Secrets, login};
 use super::{Sink, SinkError, Verdict, short_digest};
-use crate::config::S3Settings;
+use crate::config::{Proxy, S3Settings};
+use crate::net::s3::{self, NO_S3_SERVICE, S3Access, S3Client};
 use crate::shape::on_one_line;
 use crate::text::hex;
 
 /// The most changes in one object; the engine's bound in bytes is usually reached before.
 const BATCH: usize = 10_000;
-/// How long a signed address is good; services accept clocks that differ by as much.
-const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
-/// The digest by which the service checks what it receives. A bucket with object lock refuses an
-/// object without it.
-const CONTENT_MD5: &str = "content-md5";
 const NDJSON: &str = "application/x-ndjson";
-const NO_S3_SERVICE: &str = "what answers is no S3 service: correct `endpoint`, or check what is \
-    between this machine and the service";
 
 /// One bucket.
 pub(super) struct S3Sink {
-    client: HttpClient,
-    bucket: Bucket,
-    credentials: Credentials,
+    client: S3Client,
     secrets: Secrets,
     workspace: String,
     timeout: Duration,
@@ -54,29 +39,16 @@ impl S3Sink {
     pub(super) fn build(settings: &S3Settings) -> Result<Self, SinkError> {
         let (id, secret) = &settings.access_key;
         let secret = secret.expose_secret();
-        let endpoint = match &settings.endpoint {
-            Some(endpoint) => endpoint.clone(),
-            None => Url::parse(&format!("https://s3.{}.amazonaws.com", settings.region))
-                .map_err(|_| SinkError::new("correct `region`: it cannot be part of an address"))?,
-        };
-        let client = HttpClient::build(
-            endpoint.scheme() == "http",
-            settings.ca_file.as_deref(),
-            settings.proxy.as_ref(),
-            1,
-        )?;
-        // With the bucket in the path, an address of one machine is enough.
-        let bucket = Bucket::new(
-            endpoint,
-            UrlStyle::Path,
-            settings.bucket.clone(),
-            settings.region.clone(),
-        );
+        let client = S3Client::build(&S3Access {
+            endpoint: settings.endpoint.as_ref(),
+            region: &settings.region,
+            bucket: &settings.bucket,
+            key: (id, secret),
+            ca_file: settings.ca_file.as_deref(),
+            proxy: settings.proxy.as_ref().map(Proxy::address),
+        });
         Ok(Self {
-            client,
-            bucket: bucket
-                .map_err(|error| SinkError::new(format!("correct `endpoint`: {error}")))?,
-            credentials: Credentials::new(id, secret),
+            client: client.map_err(SinkError::new)?,
             secrets: Secrets::new(login(id, secret)),
             workspace: settings.workspace.clone(),
             timeout: settings.timeout,
@@ -101,36 +73,6 @@ impl S3Sink {
             "{prefix}/{day}/{:020}-{:020}-{digest}.ndjson",
             first.seq, last.seq
         )
-    }
-
-    /// Whether the bucket holds an object of this name, entity tag and length. The entity tag of a
-    /// bucket that encrypts is not the digest of the text.
-    async fn holds(&self, path: &str, etag: &str, length: usize) -> Result<bool, SinkError> {
-        let action = HeadObject::new(&self.bucket, Some(&self.credentials), path);
-        let request = self.client.request(Method::HEAD, action.sign(SIGNED_FOR));
-        let answer = self.client.send(request).await?;
-        let stored_length = answer
-            .header(CONTENT_LENGTH)
-            .and_then(|text| text.parse().ok());
-        Ok(answer.code == 200
-            && self::etag(&answer).as_deref() == Some(etag)
-            && stored_length == Some(length))
-    }
-
-    /// What to do about a status.
-    fn remedy(&self, code: u16) -> String {
-        let bucket = self.bucket.name();
-        match code {
-            404 => format!("the bucket {bucket} is not there: create it, or correct `bucket`"),
-            401 | 403 => format!(
-                "the service refused the access key: correct `access_key_file` or this machine's \
-                 clock, or let the key put objects into {bucket} and list it"
-            ),
-            300..=399 => {
-                format!("the bucket {bucket} is elsewhere; correct `region` or `endpoint`")
-            }
-            _ => "check `endpoint`, `region` and the service".to_owned(),
-        }
     }
 }
 
@@ -166,57 +108,35 @@ impl Sink for S3Sink {
             text.push('\n');
         }
         let path = self.path(first, last, &text);
-        let length = text.len();
-        let md5 = Md5::digest(&text);
-        let mut action = PutObject::new(&self.bucket, Some(&self.credentials), &path);
-        let checksum = STANDARD.encode(md5);
-        action.headers_mut().insert(CONTENT_MD5, checksum.clone());
-        let url = action.sign(SIGNED_FOR + self.timeout);
-        let request = self
-            .client
-            .request(Method::PUT, url)
-            .header(CONTENT_MD5, checksum)
-            .header(CONTENT_TYPE, NDJSON)
-            .body(text);
-        let answer = self.client.send(request).await?;
+        let length = text.len() as u64;
+        let md5 = hex(&Md5::digest(&text));
+        let answer = self.client.put(&path, text, NDJSON, self.timeout).await?;
         if answer.code >= 300 {
-            return Err(answer.fault(&self.remedy(answer.code), now));
+            let remedy = self.client.remedy(answer.code);
+            return Err(http::fault(&answer, &remedy, now));
         }
-        let Some(etag) = etag(&answer) else {
-            return Err(answer.fault(NO_S3_SERVICE, now));
+        let Some(etag) = s3::etag(&answer) else {
+            return Err(http::fault(&answer, NO_S3_SERVICE, now));
         };
-        if etag == hex(&md5) || self.holds(&path, &etag, length).await? {
+        // The entity tag of a bucket that encrypts is not the digest of the text.
+        if etag == md5 || self.client.holds(&path, &etag, length).await? {
             return Ok(());
         }
-        Err(answer.fault(NO_S3_SERVICE, now))
+        Err(http::fault(&answer, NO_S3_SERVICE, now))
     }
 
     /// Checks whether the bucket is there and may be listed; stores nothing.
     async fn probe(&self) -> Result<String, SinkError> {
-        // The object without a name is the list of all.
-        let mut action = GetObject::new(&self.bucket, Some(&self.credentials), "");
-        action.query_mut().insert("max-keys", "1");
-        let request = self.client.request(Method::GET, action.sign(SIGNED_FOR));
-        let answer = self.client.send(request).await?;
+        let answer = self.client.probe().await?;
         if !(200..300).contains(&answer.code) {
-            return Err(answer.reason(&self.remedy(answer.code)).into());
+            return Err(http::reason(&answer, &self.client.remedy(answer.code)).into());
         }
-        if !String::from_utf8_lossy(&answer.body).contains("<ListBucketResult") {
+        if !s3::is_list(&answer) {
             return Err(SinkError::new(NO_S3_SERVICE));
         }
         Ok(format!(
             "the bucket {} is there; nothing was stored",
-            self.bucket.name()
+            self.client.bucket()
         ))
     }
-}
-
-/// The entity tag of a response, without its quotation marks; `None` if it has none or shows a page
-/// for people. S3 has no text for a stored object.
-fn etag(answer: &Answer) -> Option<String> {
-    if answer.body.trim_ascii_start().starts_with(b"<") {
-        return None;
-    }
-    let etag = answer.header(ETAG)?.trim_matches('"');
-    Some(etag.to_ascii_lowercase())
 }

@@ -17,12 +17,13 @@ use secrecy::ExposeSecret;
 use shopmirror_core::record::Change;
 use url::Url;
 
-use super::http::{Answer, HttpClient};
+use super::http;
 use super::lookup::current;
 use super::preview::{HIDDEN, Preview};
 use super::reason::{Secrets, may_be_secret, secrets_of};
 use super::{Sink, SinkError, Verdict};
-use crate::config::{WebhookSettings, webhook_url};
+use crate::config::{Proxy, WebhookSettings, webhook_url};
+use crate::net::http::{Answer, HttpClient};
 use crate::shape::Shaped;
 use sign::Signer;
 
@@ -45,7 +46,7 @@ impl WebhookSink {
             client: HttpClient::build(
                 url.scheme() == "http",
                 settings.ca_file.as_deref(),
-                settings.proxy.as_ref(),
+                settings.proxy.as_ref().map(Proxy::address),
                 settings.concurrency.max(1),
             )?,
             scheme: url.scheme().to_owned(),
@@ -235,12 +236,13 @@ fn judge(answer: &Answer, now: Timestamp) -> Result<(), Verdict> {
     match answer.code {
         200..=299 => Ok(()),
         410 => Err(Verdict::Gone {
-            reason: answer.reason("the endpoint is gone"),
+            reason: http::reason(answer, "the endpoint is gone"),
         }),
-        400 | 409 | 413 | 415 | 422 => Err(Verdict::refused_with(
-            answer.reason("the endpoint refused this change"),
-        )),
-        code => Err(answer.fault(hint(code), now)),
+        400 | 409 | 413 | 415 | 422 => Err(Verdict::refused_with(http::reason(
+            answer,
+            "the endpoint refused this change",
+        ))),
+        code => Err(http::fault(answer, hint(code), now)),
     }
 }
 

@@ -15,7 +15,7 @@ const GROUND: &[(&str, &[&str])] = &[
     ("files", &["text"]),
     ("net", &["text", "files"]),
     ("shape", &["text", "files", "net"]),
-    ("config", &["text", "files", "shape"]),
+    ("config", &["text", "files", "net", "shape"]),
 ];
 
 /// The other modules, and what each may use besides [`BASE`].
