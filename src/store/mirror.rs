@@ -28,6 +28,7 @@ use shopmirror_core::record::{Fields, Route};
 use crate::store::sightings;
 use crate::store::sql::Sql;
 use field_rules::FieldRules;
+use job_links::JobLink;
 
 /// Our own columns in every mirror table, after the fields.
 const OWN: [&str; 7] = [
@@ -109,7 +110,9 @@ pub(super) struct Mirror {
     route: Route,
     columns: Vec<(String, String)>,
     upsert: String,
-    /// Finds the jobs of a record; `None` if the records of the route are not linked.
+    /// `None` if the records of the route do not name their job.
+    link: Option<JobLink>,
+    /// Finds the jobs of a record by the link.
     find_jobs: Option<String>,
 }
 
@@ -133,6 +136,7 @@ impl Mirror {
             upsert: upsert_sql(route, &columns),
             columns,
             find_jobs: link.as_ref().map(job_links::find_jobs_sql),
+            link,
         })
     }
 
@@ -263,17 +267,20 @@ impl Mirror {
         sightings::seen_by_poll(connection, self.route, id, business)
     }
 
-    /// Before a record is written: notes that it was in another business, if it is a job.
+    /// Before a record is written: notes that its job was in another business.
     fn note_move(
         &self,
         connection: &Connection,
         id: &str,
         business: Option<&str>,
     ) -> rusqlite::Result<()> {
-        if self.route != Route::Jobs {
-            return Ok(());
+        if self.route == Route::Jobs {
+            return job_links::note_move(connection, id, business);
         }
-        job_links::note_move(connection, id, business)
+        match &self.link {
+            Some(link) => job_links::move_job_along(connection, link, id, business),
+            None => Ok(()),
+        }
     }
 
     /// Lets a record count as first seen at a time: its id belonged to another one before.

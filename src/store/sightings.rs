@@ -39,6 +39,11 @@ const SEEN_BY_POLL: &str = "
     SET via = NULL, business = :business
     WHERE route = :route AND record_id = :id";
 
+const MOVED: &str = "
+    UPDATE _sightings
+    SET business = :business
+    WHERE route = :route AND record_id = :id";
+
 const MARK_VANISHED: &str = "
     UPDATE _sightings
     SET vanished_at = :at
@@ -99,6 +104,18 @@ pub(super) fn seen_by_poll(
 ) -> rusqlite::Result<()> {
     let values = named_params! { ":route": route.as_str(), ":id": id, ":business": business };
     connection.run(SEEN_BY_POLL, values)?;
+    Ok(())
+}
+
+/// Notes that a record is in another business, though no page of it has shown it there.
+pub(super) fn moved(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+    business: Option<&str>,
+) -> rusqlite::Result<()> {
+    let values = named_params! { ":route": route.as_str(), ":id": id, ":business": business };
+    connection.run(MOVED, values)?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use crate::store::error::StoreError;
 use crate::store::meta;
 use crate::store::mirror::field_columns;
 use crate::store::reader::Reader;
+use crate::store::sightings;
 use crate::store::sql::Sql;
 
 /// The routes whose records belong to a job.
@@ -117,6 +118,46 @@ pub(in crate::store) fn note_move(
     );
     connection.run(&sql, named_params! { ":id": id, ":business": business })?;
     Ok(())
+}
+
+/// Before a record is written: moves its job along if it is now shown in another business. A job on
+/// a newest page is where that page shows it.
+pub(in crate::store) fn move_job_along(
+    connection: &Connection,
+    link: &JobLink,
+    id: &str,
+    business: Option<&str>,
+) -> rusqlite::Result<()> {
+    let values = named_params! { ":id": id, ":business": business };
+    let jobs: Vec<String> = connection.values(&moved_jobs_sql(link), values)?;
+    for job in jobs {
+        note_move(connection, &job, business)?;
+        let sql = "
+            UPDATE jobs
+            SET _business = :business
+            WHERE id = :id";
+        connection.run(sql, named_params! { ":id": job, ":business": business })?;
+        sightings::moved(connection, Route::Jobs, &job, business)?;
+    }
+    Ok(())
+}
+
+/// Finds the job of a record that is stored in another business than `:business`, by the record's id.
+fn moved_jobs_sql(link: &JobLink) -> String {
+    format!(
+        "SELECT j.id
+        FROM \"{route}\" r
+        CROSS JOIN jobs j ON {is_its_job}
+        WHERE r.id = :id
+            AND j._last_seen_at IS NOT NULL
+            AND {before} <> coalesce(:business, (
+                SELECT value FROM _meta WHERE name = '{default}'
+            ), '')",
+        route = link.route,
+        is_its_job = link.condition("r", "j"),
+        before = business_of("r"),
+        default = meta::DEFAULT_BUSINESS,
+    )
 }
 
 /// A record of the workspace default belongs to the business that answers for it.
@@ -447,7 +488,28 @@ mod tests {
         // Without an edit.
         shows(Route::Jobs, "2", 60, vec![job(9), job(7)]).await;
         assert_eq!(since().await, at);
-        let moved = store.read(|reader| reader.record(Route::Jobs, "7")).await;
-        assert_eq!(moved.unwrap().unwrap()["_business"], "2");
+        let business_of = async |id: &'static str| {
+            let record = store.read(|reader| reader.record(Route::Jobs, id)).await;
+            record.unwrap().unwrap()["_business"].clone()
+        };
+        assert_eq!(business_of("7").await, "2");
+
+        // Another one is on no page any more when its status changes appear in the other business.
+        let change = |id: i64, status: &str, stage: &str| {
+            format!(
+                r#"{{"id":{id},"job_number":"R-8","status":"{status}","status_stage":"{stage}",
+                    "created_at":"2026-03-0{id}T10:00:00Z"}}"#
+            )
+        };
+        let ready = change(2, "Ready", "open");
+        shows(Route::JobStatusChanges, "1", 61, vec![ready.clone()]).await;
+        shows(Route::Jobs, "1", 62, vec![job(21), job(20)]).await;
+        shows(Route::JobStatusChanges, "2", 63, vec![ready.clone()]).await;
+        assert_eq!(business_of("8").await, "2");
+        let collected = change(3, "Collected", "completed");
+        let both = vec![collected, ready];
+        shows(Route::JobStatusChanges, "2", 64, both).await;
+        let state = store.read(|reader| reader.job_state("8")).await.unwrap();
+        assert_eq!(state.unwrap().status.as_deref(), Some("Collected"));
     }
 }
