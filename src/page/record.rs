@@ -188,6 +188,7 @@ fn now(state: &JobState, page: &StatusPage) -> Markup {
                 @else { "From the details below. " }
                 @if let Some(paid) = state.paid {
                     "Paid: " (money(paid, currency))
+                    @if let Some(upto) = state.paid_upto { " to " (money(upto, currency)) }
                     @if let Some(total) = state.total { " of " (money(total, currency)) }
                     "."
                 } @else { "What is paid is unknown." }

@@ -132,6 +132,14 @@ impl Cell {
         Self::of(SqlValue::Null, Exactness::Unknown)
     }
 
+    /// The same number, if it may also be less: of a range, what it is at most.
+    fn or_less(self) -> Self {
+        match self.upper() {
+            Some(upper) => Self::of(upper, Exactness::AtMost),
+            None => Self::of(self.value, self.exactness.or_less()),
+        }
+    }
+
     /// The number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {

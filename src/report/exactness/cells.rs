@@ -170,14 +170,14 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
             exactness = known.exactness(number(&found.value), column.missing);
         }
     }
-    if found.value != SqlValue::Null {
-        if column.may_be_more {
-            exactness = exactness.or_more();
-        }
-        if column.may_be_less {
-            exactness = exactness.or_less();
-        }
+    let is_known = found.value != SqlValue::Null;
+    if is_known && column.may_be_more {
+        exactness = exactness.or_more();
     }
-    let exactness = found.unread.with(exactness, &found.value);
-    Cell::of(found.value, exactness)
+    let mut cell = Cell::of(found.value, exactness);
+    if is_known && column.may_be_less {
+        cell = cell.or_less();
+    }
+    let exactness = found.unread.with(cell.exactness, &cell.value);
+    Cell::of(cell.value, exactness)
 }

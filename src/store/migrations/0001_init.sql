@@ -330,9 +330,10 @@ CREATE TABLE _links (
 -- The current state of each job by its newest source, which `source` names: 'job' or 'status change'. It was
 -- open for `open_seconds` before `completed_at`. `last_change` is the highest id of its status changes, while
 -- ids are integers. Of the payments in `paid`, the amounts of `paid_more` cannot be read but are positive, and those
--- of `paid_unsure` may be negative. The time of `untimed_changes` cannot be read: one of them may be the newest.
--- `completed_by` is the person who completed it, where status changes say so. A job whose status means cancelled
--- is not completed, although its stage says so.
+-- of `paid_unsure` may be negative. If the job says that less was paid than its payments say, `paid` is the job's
+-- word and `paid_upto` that of the payments. The time of `untimed_changes` cannot be read: one of them may be the
+-- newest. `completed_by` is the person who completed it, where status changes say so. A job whose status means
+-- cancelled is not completed, although its stage says so.
 CREATE TABLE _job_states (
     id           TEXT PRIMARY KEY NOT NULL,
     status       TEXT,
@@ -343,6 +344,7 @@ CREATE TABLE _job_states (
     completed_at TEXT,
     open_seconds INTEGER,
     paid         REAL,
+    paid_upto    REAL,
     paid_more    INTEGER NOT NULL DEFAULT 0,
     paid_unsure  INTEGER NOT NULL DEFAULT 0,
     untimed_changes INTEGER NOT NULL DEFAULT 0,

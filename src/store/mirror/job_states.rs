@@ -30,6 +30,8 @@ pub struct JobState {
     pub source: String,
     /// What is paid.
     pub paid: Option<f64>,
+    /// The most that is paid, if its payments add up to more than the job itself says.
+    pub paid_upto: Option<f64>,
     /// What it costs.
     pub total: Option<f64>,
 }
@@ -53,7 +55,7 @@ impl Reader {
     /// How a job stands now; `None` if it is not in the mirror.
     pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
         let sql = "
-            SELECT s.status, s.since, s.source, s.paid, j._total_amount AS total
+            SELECT s.status, s.since, s.source, s.paid, s.paid_upto, j._total_amount AS total
             FROM _job_states s
             JOIN jobs j ON j.id = s.id
             WHERE s.id = :id";
@@ -208,6 +210,7 @@ mod tests {
         completed_at: Option<String>,
         open_seconds: Option<i64>,
         paid: Option<f64>,
+        paid_upto: Option<f64>,
         last_change: Option<i64>,
         completed_by: Option<String>,
         completed_again_at: Option<String>,
@@ -452,6 +455,19 @@ mod tests {
         assert_eq!(paid(on_page, &unknown), Some(50.0), "it may hold the 9");
         let whole = [made("01T00:00", 50.0), made("03T00:00", 9.0)];
         assert_eq!(paid(on_page, &whole), Some(59.0));
+        let between = |job: Job, payments: &[Made<f64>]| {
+            let state = state(job, &[], payments);
+            (state.paid, state.paid_upto)
+        };
+        let denied = [made("01T00:00", 50.0), made("01T12:00", 9.0)];
+        assert_eq!(
+            between(seen, &denied),
+            (Some(50.0), Some(59.0)),
+            "the job was seen later and denies the 9"
+        );
+        assert_eq!(between(on_page, &denied[..1]), (Some(50.0), None));
+        let still = [&denied[..], &[made("03T00:00", 1.0)]].concat();
+        assert_eq!(between(seen, &still), (Some(51.0), Some(60.0)));
         let silent = Job { paid: None, ..seen };
         assert_eq!(paid(silent, &later), Some(50.3));
         assert_eq!(paid(silent, &[]), None, "unknown is not zero");

@@ -109,7 +109,8 @@ again AS (
 -- A job on the newest page may hold the payments seen since, or not: the larger sum counts. For
 -- another job: if its own sum is that of its first payments, all payments are in the mirror, and
 -- their sum is the newer one. Otherwise earlier payments are not in the mirror: the payments seen
--- since are added to the job's own sum.
+-- since are added to the job's own sum. A job may also deny payments that it should hold: then one of
+-- both sums is wrong, and what was paid lies between them.
 payment AS (
   SELECT
     job.id,
@@ -138,6 +139,7 @@ paid AS (
     coalesce(sum(amount) FILTER (WHERE is_later), 0) AS later,
     max(is_later) AS has_later,
     max(own = 0 OR so_far IS own) AS has_all,
+    own < total(amount) FILTER (WHERE NOT is_later) AND NOT max(is_unsure) AS denies,
     sum(is_more) AS more,
     sum(is_unsure) AS unsure,
     sum(is_more) FILTER (WHERE is_later) AS later_more,
@@ -146,8 +148,8 @@ paid AS (
   GROUP BY id
 )
 INSERT INTO _job_states (
-  id, status, stage, since, is_since_seen, source, completed_at, open_seconds, paid, paid_more, paid_unsure,
-  untimed_changes, last_change, completed_by, completed_again_at, is_cancelled
+  id, status, stage, since, is_since_seen, source, completed_at, open_seconds, paid, paid_upto, paid_more,
+  paid_unsure, untimed_changes, last_change, completed_by, completed_again_at, is_cancelled
 )
 SELECT
   now.id,
@@ -163,9 +165,11 @@ SELECT
     WHEN now.own IS NULL THEN paid.total
     WHEN NOT coalesce(paid.has_later, 0) THEN now.own
     WHEN now.is_on_page THEN max(now.own, paid.total)
+    WHEN paid.denies THEN now.own + paid.later
     WHEN paid.has_all THEN paid.total
     ELSE now.own + paid.later
   END / 10000,
+  iif(paid.denies AND NOT (paid.has_later AND now.is_on_page), paid.total / 10000, NULL),
   -- The payments among these whose amount cannot be read.
   coalesce(
     CASE

@@ -112,6 +112,39 @@ async fn what_is_outstanding_is_at_most_so_much_where_a_payment_may_be_missing()
 }
 
 #[tokio::test]
+async fn a_repair_that_denies_a_payment_is_paid_between_its_own_word_and_that_of_the_payments() {
+    let (place, store) = place("");
+    // The page of jobs was read later and says that nothing was paid.
+    show(&store, Route::Payments, 3, 100, &[payment(1, 1, 40)]).await;
+    show(&store, Route::Jobs, 2, 100, &[job(1, 100)]).await;
+    let completed = json!({"id": 1, "job_number": "R-1", "status": "Collected",
+        "status_stage": "completed", "created_at": ago(25)});
+    show(&store, Route::JobStatusChanges, 1, 100, &[completed]).await;
+    store.close().await.unwrap();
+
+    let owed = asked(&place, "outstanding").await;
+    let names: Vec<Value> = owed["columns"].as_array().unwrap().clone();
+    let place_of = |name: &str| names.iter().position(|it| it == name).unwrap();
+    let (paid, outstanding) = (place_of("paid"), place_of("outstanding"));
+    assert_eq!(
+        owed["between"],
+        json!([[0, paid, 40.0], [0, outstanding, 100.0]]),
+        "{owed}"
+    );
+    let row = &owed["rows"][0];
+    assert_eq!((&row[paid], &row[outstanding]), (&json!(0.0), &json!(60.0)));
+    let note = "1 of these repairs says that less was paid than its payments add up to: repair 1";
+    assert!(owed["notes"].to_string().contains(note), "{owed}");
+
+    let mut reader = Reader::open(&place.store()).unwrap();
+    let now = Timestamp::now();
+    let home = report::home(&mut reader, Range::Today, &[], &TimeZone::UTC, now).unwrap();
+    let unpaid = &home.now.unpaid.cell;
+    assert_eq!(unpaid.number(), Some(60.0), "{unpaid:?}");
+    assert_eq!(unpaid.exactness, Exactness::Between { upper: 100.0 });
+}
+
+#[tokio::test]
 async fn a_percentile_of_the_repairs_that_are_known_is_about() {
     let (place, store) = place("");
     let job = |id: u32| {

@@ -2,13 +2,24 @@
 -- needs_job_link = true
 -- needs.jobs = ["total_amount"]
 -- standing.jobs = ["number"]
-SELECT total(CASE WHEN total > 0 THEN max(total - coalesce(paid, 0), 0) END) / 10000.0 AS number,
-    total(is_more) AS _more_number,
+WITH untimed AS MATERIALIZED (
+    -- Of which nothing says when they were completed.
+    SELECT count(*) AS repairs
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.completed_at IS NULL AND s.stage = 'completed' AND NOT s.is_cancelled
+        AND (s.source = 'status change'
+            OR j._changed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days'))
+        AND (j._total_amount > coalesce(s.paid, 0) OR j._total_amount IS NULL)
+)
+SELECT total(CASE WHEN total > 0 THEN max(total - coalesce(paid_upto, paid, 0), 0) END) / 10000.0 AS number,
+    total(CASE WHEN total > 0 THEN max(total - coalesce(paid, 0), 0) END) / 10000.0 AS _upto_number,
+    total(is_more) + (SELECT repairs FROM untimed) AS _more_number,
     total(is_unsure) AS _unsure_number,
     -- Of which nothing says what was paid, at most all of it is owed.
     count(CASE WHEN total > 0 AND paid IS NULL THEN 1 END) AS _less_number
 FROM (
     SELECT round(10000 * j._total_amount) AS total, round(s.paid * 10000) AS paid,
+        round(s.paid_upto * 10000) AS paid_upto,
         -- One without a total may owe something.
         j._total_amount IS NULL AND (j._total_amount_sign IS 1 OR j._total_amount_sign IS NULL
             AND NOT EXISTS (SELECT 1 FROM json_each(j._unreadable) WHERE value = 'total_amount'))
@@ -30,3 +41,22 @@ FROM (
         AND (s.paid_more + s.paid_unsure > 0 OR j._total_amount IS NULL)
 )
 WHERE repairs > 0
+-- note
+SELECT printf('%,d completed %s that less was paid than %s payments add up to: repair %s', repairs,
+    iif(repairs = 1, 'repair says', 'repairs say'), iif(repairs = 1, 'its', 'their'), id)
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+    WHERE s.completed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days')
+        AND s.paid_upto IS NOT NULL AND j._total_amount > s.paid
+)
+WHERE repairs > 0
+-- note
+SELECT printf('of %,d more completed %s nothing says when %s completed: repair %s', count(*),
+    iif(count(*) = 1, 'repair', 'repairs'), iif(count(*) = 1, 'it was', 'they were'), max(j.id))
+FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
+WHERE s.completed_at IS NULL AND s.stage = 'completed' AND NOT s.is_cancelled
+    AND (s.source = 'status change'
+        OR j._changed_at >= strftime('%Y-%m-%dT%H:%M:%S', :now, '-90 days'))
+    AND (j._total_amount > coalesce(s.paid, 0) OR j._total_amount IS NULL)
+HAVING count(*) > 0

@@ -314,6 +314,7 @@ fn add_current_state(columns: &mut View) {
     columns.add("completed_at", TEXT, &local("s.completed_at"));
     columns.add("completed_by", TEXT, "s.completed_by");
     columns.add("paid_total", REAL, "s.paid");
+    columns.add("paid_total_max", REAL, "s.paid_upto");
     columns.add(
         "turnaround_days",
         REAL,
