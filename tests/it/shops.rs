@@ -171,7 +171,7 @@ async fn ugly_shop(days: u64, seed: u64, order: ListOrder) -> Vec<String> {
     let tally = plan.simulate().await;
     println!("{plan:?}\n{tally}");
     assert!(tally.all() > 1_000 * days as usize);
-    unexplained(&tally)
+    unexplained(&plan, &tally)
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use shopmirror::config::{CountedBy, ReportFormat};
 use shopmirror::report::{self, Answer, Cell, Exactness, Figure, Question, Report, rendered};
 use shopmirror::store::Reader;
 
-use super::judge::{Place, Tally, Truths, Verdict, compare, lazy};
+use super::judge::{Fault, Place, Tally, Truths, Verdict, compare, lazy};
 use super::life::Life;
 use super::mirror::Mirror;
 use super::records::{BUSINESSES, Business};
@@ -33,6 +33,7 @@ impl<'a> Asking<'a> {
         let last_seen = world.as_last_seen(&mirror.shown);
         let mut others = vec![(Verdict::RightAsOf, mirror.read.clone())];
         others.push((Verdict::AsLastSeen, last_seen.clone()));
+        others.push((Verdict::AsLastSeen, world.as_repairs_said(&mirror.shown)));
         if !still_counted.is_empty() {
             let not_found = |world: &World| world.with_deleted(&still_counted);
             others.push((Verdict::NotFound, not_found(world)));
@@ -113,19 +114,31 @@ impl<'a> Asking<'a> {
             Ok(answer) => answer,
             Err(error) => {
                 let why = error.to_string();
-                tally.count(&place, "(refused)", Verdict::Unknown, &why);
+                let fault = Fault::RowMissing;
+                tally.count(&place, "(refused)", Verdict::Unknown, fault, &why);
                 return;
             }
         };
-        let json = rendered(&answer, ReportFormat::Json).unwrap();
-        let json = told::json(&json, names_of(name));
-        let csv = rendered(&answer, ReportFormat::Csv).unwrap();
-        let mut csv = told::csv(&csv, names_of(name));
+        let names = names_of(name);
+        let form = |format| rendered(&answer, format).unwrap();
+        let json = told::json(&form(ReportFormat::Json), names);
+        let mut csv = told::csv(&form(ReportFormat::Csv), names);
         csv.notes.clone_from(&json.notes);
+        let html = told::html(&form(ReportFormat::Html), names);
+        let text = told::text(&form(ReportFormat::Table), names);
         let truths = self.truths(|world| truth(name, world, asked));
-        compare(tally, &place, &json, &truths);
-        place.form = "csv";
-        compare(tally, &place, &csv, &truths);
+        for (form, told) in [("json", json), ("csv", csv), ("html", html), ("text", text)] {
+            // A table for people is cut off after so many records, and says so.
+            if told
+                .notes
+                .iter()
+                .any(|note| note.starts_with("these are the first "))
+            {
+                continue;
+            }
+            place.form = form;
+            compare(tally, &place, &told, &truths);
+        }
     }
 
     fn answer(&mut self, report: &Report, asked: &Asked) -> Result<Answer, report::ReportError> {

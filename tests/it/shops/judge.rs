@@ -47,6 +47,50 @@ impl Verdict {
     }
 }
 
+/// In which way a number or a row is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum Fault {
+    TooMuch,
+    TooLittle,
+    /// A list has a record that it should not have.
+    RowTooMany,
+    /// A list lacks a record.
+    RowMissing,
+}
+
+impl Fault {
+    /// How a number is wrong that is told as `number`, if it is.
+    fn of(number: Number, truth: Option<f64>) -> Self {
+        if number.value > truth {
+            Self::TooMuch
+        } else {
+            Self::TooLittle
+        }
+    }
+}
+
+/// Where numbers are wrong, and how.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WrongPlace {
+    pub(super) form: String,
+    pub(super) report: String,
+    pub(super) column: String,
+    pub(super) fault: Fault,
+}
+
+impl fmt::Display for WrongPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            form,
+            report,
+            column,
+            fault,
+        } = self;
+        write!(f, "{report}.{column} as {form}: {fault}")
+    }
+}
+
 /// The counts of one report in one form.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
@@ -68,8 +112,7 @@ impl Counts {
 pub(super) struct Tally {
     /// By form and report.
     pub(super) counts: BTreeMap<(String, String), Counts>,
-    /// By form, report and column.
-    pub(super) wrong_columns: BTreeMap<(String, String, String), usize>,
+    pub(super) wrong: BTreeMap<WrongPlace, usize>,
     pub(super) examples: Vec<String>,
     /// Records that were deleted, and how many of them the mirror still counts.
     pub(super) deleted: usize,
@@ -80,22 +123,30 @@ pub(super) struct Tally {
 const EXAMPLES: usize = 2;
 
 impl Tally {
-    pub(super) fn count(&mut self, place: &Place<'_>, column: &str, verdict: Verdict, why: &str) {
+    pub(super) fn count(
+        &mut self,
+        place: &Place<'_>,
+        column: &str,
+        verdict: Verdict,
+        fault: Fault,
+        why: &str,
+    ) {
         let key = (place.form.to_owned(), place.report.to_owned());
         let counts = self.counts.entry(key).or_default();
         *counts.of.entry(verdict).or_default() += 1;
         if !verdict.is_bad() {
             return;
         }
-        let key = (
-            place.form.to_owned(),
-            place.report.to_owned(),
-            column.to_owned(),
-        );
-        let wrong = self.wrong_columns.entry(key).or_default();
+        let wrong_place = WrongPlace {
+            form: place.form.to_owned(),
+            report: place.report.to_owned(),
+            column: column.to_owned(),
+            fault,
+        };
+        let wrong = self.wrong.entry(wrong_place).or_default();
         *wrong += 1;
-        // What is wrong in JSON is wrong in CSV in the same way.
-        if *wrong <= EXAMPLES && place.form != "csv" {
+        // What is wrong in JSON is wrong in the other forms in the same way.
+        if *wrong <= EXAMPLES && ["json", "home"].contains(&place.form) {
             let Place {
                 form,
                 report,
@@ -127,8 +178,8 @@ impl fmt::Display for Tally {
             }
             writeln!(f)?;
         }
-        for ((form, report, column), wrong) in &self.wrong_columns {
-            writeln!(f, "wrong: {form} {report}.{column} {wrong}")?;
+        for (place, wrong) in &self.wrong {
+            writeln!(f, "wrong: {wrong} of {place}")?;
         }
         for example in &self.examples {
             writeln!(f, "  {example}")?;
@@ -418,7 +469,8 @@ impl Judge<'_, '_> {
             "home" => key[0].split(".days").next().unwrap_or_default(),
             _ => column,
         };
-        self.tally.count(self.place, column, verdict, &why);
+        let fault = Fault::of(number, truth);
+        self.tally.count(self.place, column, verdict, fault, &why);
     }
 
     /// A row that only the report has, or only the truth. A row that is not there tells 0, as sure
@@ -459,7 +511,13 @@ impl Judge<'_, '_> {
             verdict = Verdict::RowsNoted;
         }
         let why = format!("row {key:?} is told: {is_told}, true: {is_true}");
-        self.tally.count(self.place, "(row)", verdict, &why);
+        let fault = if is_told {
+            Fault::RowTooMany
+        } else {
+            Fault::RowMissing
+        };
+        let column = "(row)";
+        self.tally.count(self.place, column, verdict, fault, &why);
     }
 
     /// The line of sums. If rows of it count deleted records, the sum does.

@@ -383,7 +383,7 @@ impl Life {
                 let due = self.today().saturating_add(self.rng.i64(1..8).days());
                 let job = self.world.jobs.get_mut(&id).unwrap();
                 job.total = total;
-                job.due = Some(due);
+                job.set_due(due);
                 self.enter(id, DIAGNOSED);
                 if self.rng.u8(..3) == 0 {
                     self.pay(id, total / 3);
@@ -502,13 +502,17 @@ impl Life {
         let has_source = self.rng.u8(..12) > 0;
         let source = self.one_of(&SOURCES);
         let shown = self.spelled(&person);
+        let is_set = self.rng.u8(..5) > 0;
+        let follow_up_shape = self.day_shape();
+        // A day that is null is none.
+        let has_follow_up = is_set && follow_up_shape != Shape::Null;
         let lead = Lead {
             core,
             person: shown,
             source: has_source.then_some(source),
             is_open: true,
-            follow_up: (self.rng.u8(..5) > 0).then_some(follow_up),
-            follow_up_shape: self.day_shape(),
+            follow_up: has_follow_up.then_some(follow_up),
+            follow_up_shape,
         };
         self.world.leads.insert(id, lead);
         if self.rng.u8(..5) < 2 {
@@ -591,8 +595,7 @@ impl Life {
                 let jobs = ids_where(&self.world.jobs, |job| job.due.is_some());
                 if let Some(id) = self.one_id(&jobs) {
                     let due = self.today().saturating_add(self.rng.i64(-2..6).days());
-                    let job = self.world.jobs.get_mut(&id).unwrap();
-                    job.due = Some(due);
+                    self.world.jobs.get_mut(&id).unwrap().set_due(due);
                     self.world.touch(Route::Jobs, id);
                 }
             }

@@ -71,6 +71,15 @@ pub(super) struct Job {
     pub(super) due_shape: Shape,
 }
 
+impl Job {
+    /// Sets the day of delivery. A day that is null is none.
+    pub(super) fn set_due(&mut self, day: Date) {
+        if self.due_shape != Shape::Null {
+            self.due = Some(day);
+        }
+    }
+}
+
 /// A customer.
 #[derive(Debug, Clone)]
 pub(super) struct Customer {

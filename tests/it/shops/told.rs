@@ -3,9 +3,13 @@
 //! A form is read as a stranger would read it: JSON by its documented members, CSV by the columns
 //! `NAME_mark` and `NAME_max`.
 
+mod tables;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+
+pub(super) use tables::{html, text};
 
 /// How sure the program says that a number is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +49,7 @@ pub(super) struct Told {
     pub(super) as_of: Option<jiff::Timestamp>,
 }
 
-fn text(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -96,18 +100,18 @@ fn marked_total(document: &Value, column: usize) -> Mark {
 }
 
 /// Reads the JSON of a report; `names` are the columns that name a row.
-pub(super) fn json(text_of: &str, names: &[&str]) -> Told {
-    let document: Value = serde_json::from_str(text_of).unwrap();
-    let columns: Vec<String> = list(&document["columns"]).iter().map(text).collect();
+pub(super) fn json(text: &str, names: &[&str]) -> Told {
+    let document: Value = serde_json::from_str(text).unwrap();
+    let columns: Vec<String> = list(&document["columns"]).iter().map(text_of).collect();
     let mut told = Told {
-        notes: list(&document["notes"]).iter().map(text).collect(),
+        notes: list(&document["notes"]).iter().map(text_of).collect(),
         as_of: document["as_of"].as_str().map(|at| at.parse().unwrap()),
         ..Told::default()
     };
     for (row, cells) in list(&document["rows"]).iter().enumerate() {
         let key = names.iter().map(|name| {
             let column = columns.iter().position(|it| it == name).unwrap();
-            text(&cells[column])
+            text_of(&cells[column])
         });
         let mut numbers = BTreeMap::new();
         for (column, name) in columns.iter().enumerate() {

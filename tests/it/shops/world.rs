@@ -271,6 +271,22 @@ impl World {
         world
     }
 
+    /// The world as last seen, but for what was paid for each repair: as its own row said it last, with
+    /// the payments that pages have shown since.
+    pub(super) fn as_repairs_said(&self, shown: &Self) -> Self {
+        let mut world = self.as_last_seen(shown);
+        for (id, job) in &shown.jobs {
+            let mut paid = shown.paid(*id);
+            for payment in shown.payments.values() {
+                if payment.job == *id && payment.core.created > job.core.touched {
+                    paid += payment.amount;
+                }
+            }
+            world.paid.insert(*id, paid);
+        }
+        world
+    }
+
     /// Every list of every business.
     pub(super) fn lists() -> Vec<(Route, Business)> {
         let mut lists = Vec::new();
