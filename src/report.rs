@@ -23,13 +23,14 @@ mod text;
 mod timetable;
 mod uses;
 mod value;
+mod xlsx;
 
 pub use crate::config::Range;
 pub use answer::{Answer, Question, answer, own_parameters};
 pub use builtin::built_in;
 pub use csv::{csv, csv_head, csv_notes, csv_values};
 pub use delivery::{
-    ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
+    Rendered, ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
 };
 pub use error::ReportError;
 pub use exactness::{Cell, Exactness, Marking, sum_of_counts};
@@ -41,4 +42,5 @@ pub use json::{AnswerDocument, listed};
 pub use period::Period;
 pub use text::text;
 pub use timetable::{ReportRun, Timetable};
-pub use value::shown;
+pub use value::{is_amount, shown};
+pub use xlsx::{RecordSheet, RecordsBook};

@@ -2,6 +2,7 @@
 
 pub mod document;
 pub mod escape;
+pub mod names;
 pub mod number;
 mod quotation;
 pub mod table;

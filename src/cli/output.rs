@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 
+use super::exit;
 use crate::status::StatusTable;
 use crate::store::VerifyFinding;
 pub(super) use crate::text::escape::{cell, shown_lines as plain};
@@ -46,6 +47,15 @@ pub(super) fn lines_of_document(lines: &str) -> Cow<'_, str> {
     } else {
         Cow::Borrowed(lines)
     }
+}
+
+/// Refuses to write a file that is no text to a terminal.
+pub(super) fn refuse_terminal() -> anyhow::Result<()> {
+    if std::io::stdout().is_terminal() {
+        let text = "a terminal cannot show an Excel file: write it to one, with `> FILE.xlsx`";
+        return Err(exit::error(exit::USAGE, text.to_owned()));
+    }
+    Ok(())
 }
 
 /// Prints bytes as they are.

@@ -1,10 +1,11 @@
-//! `records`: the records of a route as a table or as JSON, all of them as CSV or NDJSON; with an
-//! id, one record and its history.
+//! `records`: the records of a route as a table or as JSON, all of them as CSV, NDJSON or an Excel
+//! file; with an id, one record and its history.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use jiff::Timestamp;
 use serde_json::Value;
 use shopmirror_core::record::Route;
 
@@ -13,7 +14,7 @@ use super::log;
 use super::output::{self, Output, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::report::{csv_head, csv_values};
+use crate::report::{RecordSheet, RecordsBook, csv_head, csv_values};
 use crate::store::{Reader, RecordHistory, SqlValue};
 
 /// Records that are listed unless `--limit` is given.
@@ -34,7 +35,7 @@ pub(super) struct Args {
     /// At most this many, the last changed first [default: 50]
     #[arg(long, conflicts_with = "id")]
     limit: Option<u32>,
-    /// How to print them; csv and ndjson hold every record of the route
+    /// How to print them; csv, ndjson and xlsx hold every record of the route
     #[arg(long, value_enum, default_value_t = Form::Table)]
     #[arg(conflicts_with_all = ["id", "wheres", "limit", "json"])]
     format: Form,
@@ -48,6 +49,8 @@ enum Form {
     Csv,
     /// One JSON object per line, exactly as the workspace sent it
     Ndjson,
+    /// An Excel file, with the fields of the records as reports read them
+    Xlsx,
 }
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -65,6 +68,10 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         Form::Table => return list(&reader, args, out),
         Form::Csv => write_csv(&reader, args.route, &mut stdout)?,
         Form::Ndjson => write_ndjson(&reader, args.route, &mut stdout)?,
+        Form::Xlsx => {
+            output::refuse_terminal()?;
+            stdout.write_all(&excel(&reader, args.route, config)?)?;
+        }
     }
     stdout.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -160,6 +167,21 @@ fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Res
         let line = csv_values(row.iter().take(columns.len()));
         Ok(out.write_all(output::lines_of_document(&line).as_bytes())?)
     })
+}
+
+/// An Excel file with every record.
+fn excel(reader: &Reader, route: Route, config: &Config) -> anyhow::Result<Vec<u8>> {
+    let columns = reader.columns(route)?;
+    let mut book = RecordsBook::new(&RecordSheet {
+        route,
+        columns: &columns,
+        fields: &reader.field_columns(route)?,
+        zone: &config.workspace.time_zone,
+        currency: config.reports.currency.as_deref(),
+        made_at: Timestamp::now(),
+    })?;
+    each_row(reader, route, |row, _| Ok(book.add(row)?))?;
+    Ok(book.finish(None)?)
 }
 
 /// Calls `each` with the values of every row of a route and the number of its newest version, in

@@ -11,7 +11,7 @@ use super::exit::{self, DATA, USAGE};
 use super::output::{self, Output, cell};
 use super::records;
 use crate::config::{Config, CountedBy, ReportFormat};
-use crate::report::{self, Question, ReportError};
+use crate::report::{self, Question, Rendered, ReportError};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -59,6 +59,9 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
         return list(folder, out);
     };
     let report = report::find(name, folder).map_err(unanswered)?;
+    if format == ReportFormat::Xlsx {
+        output::refuse_terminal()?;
+    }
     if args.sql {
         return output::text(&output::plain(&report.text));
     }
@@ -77,7 +80,10 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
         .map_err(unanswered)?;
     let mut text = match format {
         ReportFormat::Table => report::text(&answer, out.width()),
-        format => report::rendered(&answer, format).map_err(unanswered)?,
+        format => match report::rendered(&answer, format).map_err(unanswered)? {
+            Rendered::Text(text) => text,
+            Rendered::File(bytes) => return output::raw(&bytes),
+        },
     };
     if args.notes && format == ReportFormat::Csv {
         text.push_str(&report::csv_notes(&answer));

@@ -272,6 +272,8 @@ pub enum ReportFormat {
     Html,
     /// The chart.
     Svg,
+    /// An Excel file.
+    Xlsx,
 }
 
 /// The section; `None` only if a problem was noted.

@@ -289,9 +289,9 @@ impl Scheduled {
     ) -> anyhow::Result<()> {
         let answer = self.answer(settings, due).await?;
         if let Some(path) = &settings.path {
-            let text = report::rendered(&answer, settings.format)?;
+            let bytes = report::rendered(&answer, settings.format)?.into_bytes();
             let to = path.clone();
-            let writing = tokio::task::spawn_blocking(move || report::write(&to, &text));
+            let writing = tokio::task::spawn_blocking(move || report::write(&to, &bytes));
             writing.await?.map_err(|error| {
                 let advice = sink::file_advice(&error);
                 anyhow::anyhow!("could not write {}: {error}{advice}", path.display())

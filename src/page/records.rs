@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::html;
 use serde::Deserialize;
 use shopmirror_core::record::Route;
@@ -14,13 +15,13 @@ use super::reports::download;
 use super::text::list_title;
 use super::titles::listed;
 use crate::config::ReportFormat;
-use crate::report::{csv_head, csv_values};
-use crate::store::{QueryLimits, Reader};
+use crate::report::{RecordSheet, RecordsBook, csv_head, csv_values};
+use crate::store::{QueryLimits, QueryRows, Reader};
 use crate::text::number::whole;
 
-/// Records on one page, and in one CSV file.
+/// Records on one page, and in one file.
 const PAGE_SIZE: usize = 50;
-const MAX_CSV: i64 = 10_000;
+const MAX_FILE: i64 = 10_000;
 const LIMITS: QueryLimits = QueryLimits {
     time: Duration::from_secs(5),
     bytes: 48 * 1024 * 1024,
@@ -64,8 +65,9 @@ pub(super) fn list(
             (pages("records", parameter, query.page, has_next))
             p.note {
                 "The last changed first. "
+                a href=(link("records.xlsx", &[parameter])) { "Excel" } ", "
                 a href=(link("records.csv", &[parameter])) { "CSV" }
-                ", at most " (whole(MAX_CSV)) " records"
+                ", at most " (whole(MAX_FILE)) " records"
             }
         }
     };
@@ -79,11 +81,45 @@ pub(super) fn csv(
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
     let route = query.route.unwrap_or(Route::Jobs);
-    let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_CSV}");
-    let rows = reader.query(&sql, &[], LIMITS)?;
+    let rows = newest(reader, route)?;
     let mut text = csv_head(&rows.columns);
     for row in &rows.rows {
         text += &csv_values(row);
     }
-    Ok(download(route.as_str(), ReportFormat::Csv, text))
+    let bytes = text.into_bytes();
+    Ok(download(route.as_str(), ReportFormat::Csv, bytes))
+}
+
+/// A list as an Excel file.
+pub(super) fn excel(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &RecordsQuery,
+) -> Result<Response, NotShown> {
+    let route = query.route.unwrap_or(Route::Jobs);
+    let rows = newest(reader, route)?;
+    let mut book = RecordsBook::new(&RecordSheet {
+        route,
+        columns: &rows.columns,
+        fields: &reader.field_columns(route)?,
+        zone: &context.page.zone,
+        currency: context.page.reports.currency.as_deref(),
+        made_at: Timestamp::now(),
+    })?;
+    for row in &rows.rows {
+        book.add(row)?;
+    }
+    let mut note = None;
+    if rows.rows.len() as i64 == MAX_FILE {
+        let most = whole(MAX_FILE);
+        note = Some(format!("These are the {most} records that changed last"));
+    }
+    let bytes = book.finish(note)?;
+    Ok(download(route.as_str(), ReportFormat::Xlsx, bytes))
+}
+
+/// The rows of a file, the last changed first.
+fn newest(reader: &mut Reader, route: Route) -> Result<QueryRows, NotShown> {
+    let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_FILE}");
+    Ok(reader.query(&sql, &[], LIMITS)?)
 }

@@ -75,8 +75,8 @@ pub(super) fn one(
     let question = question(query, today, context.page.reports.currency.clone());
     let answer = report::answer(reader, report, &question, zone, now)?;
     if query.format != ReportFormat::Html {
-        let text = report::rendered(&answer, query.format)?;
-        return Ok(download(&report.name, query.format, text));
+        let file = report::rendered(&answer, query.format)?;
+        return Ok(download(&report.name, query.format, file.into_bytes()));
     }
     let mut before = None;
     let mut before_until = None;
@@ -178,6 +178,7 @@ impl ReportView<'_> {
         let days = self.answer.period;
         let csv = self.address_for(days, &[("format", "csv")]);
         let json = self.address_for(days, &[("format", "json")]);
+        let excel = self.address_for(days, &[("format", "xlsx")]);
         html! {
             section {
                 h1 dir="auto" { (shown(&report.title)) }
@@ -194,7 +195,10 @@ impl ReportView<'_> {
                 p.note { (first_upper(&shown(&self.answer.subject()))) "." }
                 (self.sums())
                 (report::fragment(self.answer, record_link))
-                p.note { "Download: " a href=(csv) { "CSV" } ", " a href=(json) { "JSON" } "." }
+                p.note {
+                    "Download: " a href=(excel) { "Excel" } ", " a href=(csv) { "CSV" } ", "
+                    a href=(json) { "JSON" } "."
+                }
             }
         }
     }
@@ -333,7 +337,7 @@ fn select(label: &str, name: &str, values: &[(&str, &str)], chosen: &str) -> Mar
 }
 
 /// A file to download. The name holds no character that could end the header.
-pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Response {
+pub(super) fn download(name: &str, format: ReportFormat, bytes: Vec<u8>) -> Response {
     let mut name = name.to_owned();
     name.retain(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let (_, end, kind) = report::form(format);
@@ -344,7 +348,7 @@ pub(super) fn download(name: &str, format: ReportFormat, text: String) -> Respon
             format!("attachment; filename=\"{name}.{end}\""),
         ),
     ];
-    (headers, text).into_response()
+    (headers, bytes).into_response()
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             .route("/find", from_store(find::found))
             .route("/records", from_store(records::list))
             .route("/records.csv", from_store(records::csv))
+            .route("/records.xlsx", from_store(records::excel))
             .route("/record", from_store(record::one));
     }
     router.with_state(context).layer(guard)

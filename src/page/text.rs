@@ -1,14 +1,12 @@
-//! How the page writes numbers, foreign text, and the names of routes and fields: `jobs` are
-//! repairs, as the owner calls them.
+//! How the page writes numbers, times and foreign text.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use shopmirror_core::record::Route;
 
 use crate::text::document;
 use crate::text::escape;
-use crate::text::first_upper;
+pub(super) use crate::text::names::{label, list_title, nouns};
 use crate::text::number;
 
 /// The most characters of a text from outside.
@@ -55,28 +53,6 @@ pub(super) fn zone_name(zone: &TimeZone) -> String {
         Some(name) => shown(name),
         None => "this machine's time zone".to_owned(),
     }
-}
-
-/// The heading of a route's list: `Repairs`.
-pub(super) fn list_title(route: Route) -> String {
-    first_upper(nouns(route).1)
-}
-
-/// One record of a route, and several: `repair`, `repairs`.
-pub(super) fn nouns(route: Route) -> (&'static str, &'static str) {
-    match route {
-        Route::Jobs => ("repair", "repairs"),
-        Route::Customers => ("customer", "customers"),
-        Route::Leads => ("lead", "leads"),
-        Route::Payments => ("payment", "payments"),
-        Route::JobStatusChanges => ("status change", "status changes"),
-        Route::OutsourcedJobs => ("outsourced repair", "outsourced repairs"),
-    }
-}
-
-/// The name of a field for people: `estimated_delivery` is `Estimated delivery`.
-pub(super) fn label(field: &str) -> String {
-    first_upper(&field.trim_start_matches('_').replace('_', " "))
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use shopmirror_core::record::{self, Route};
 use super::StatusPage;
 use super::frame::record_link;
 use super::text::{label, moment, money, nouns, shown};
+use crate::report::is_amount;
 use crate::store::{QueryError, Reader, RelatedRecord};
 use crate::text::first_upper;
 
 /// How a time of a record is written.
 pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
-/// The ends of the names of fields that hold an amount.
-const AMOUNTS: [&str; 4] = ["amount", "cost", "price", "total"];
 
 /// The fields of a record in the order in which the API sent them, for a page.
 pub(super) struct RecordFields<'p> {
@@ -44,9 +43,8 @@ impl<'p> RecordFields<'p> {
     }
 
     fn number(&self, name: &str, number: &Number) -> String {
-        let is_amount = AMOUNTS.iter().any(|end| name.ends_with(end));
         match number.as_f64() {
-            Some(amount) if is_amount => money(amount, self.currency),
+            Some(amount) if is_amount(name) => money(amount, self.currency),
             _ => number.to_string(),
         }
     }

@@ -93,7 +93,7 @@ impl Answer {
             let shown = whole(shown as i64);
             let all = whole(self.rows.len() as i64);
             notes.push(format!(
-                "these are the first {shown} of {all} rows; CSV and JSON have all"
+                "these are the first {shown} of {all} rows; Excel, CSV and JSON have all"
             ));
         }
         notes.extend_from_slice(&self.notes);

@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::config::{CountedBy, ReportFormat};
-    use crate::report::delivery::rendered;
+    use crate::report::delivery::{Rendered, rendered};
     use crate::report::exactness::{Cell, Exactness};
     use crate::report::head::Report;
     use crate::report::period::Period;
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn the_marks_of_numbers_are_in_every_other_form() {
         let answer = answer();
-        let document = rendered(&answer, ReportFormat::Json).unwrap();
-        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let document = rendered(&answer, ReportFormat::Json).unwrap().into_bytes();
+        let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!(document["rows"][3][1], 181);
         assert_eq!(document["rows"][5][1], serde_json::Value::Null);
         for (list, places) in [
@@ -191,7 +191,9 @@ mod tests {
             assert_eq!(document[list].to_string(), places, "{list}");
         }
         for format in [ReportFormat::Table, ReportFormat::Html, ReportFormat::Svg] {
-            let text = rendered(&answer, format).unwrap();
+            let Rendered::Text(text) = rendered(&answer, format).unwrap() else {
+                panic!("{format:?} is a text");
+            };
             for part in ["≥ 7", "≤ 7", "181 to 265", "about 7", "unknown"] {
                 assert!(text.contains(part), "{format:?}, {part}: {text}");
             }

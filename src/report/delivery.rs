@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -17,8 +19,12 @@ use super::error::ReportError;
 use super::html::document;
 use super::json::json;
 use super::text::text;
+use super::xlsx::xlsx;
 use crate::config::{ReportFormat, ScheduledReport};
 use crate::files::owner;
+
+/// The media type of an Excel file.
+const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
 
 /// The content of a scheduled report: `record` of an event of the kind `report`.
 #[derive(Debug, Default, Serialize)]
@@ -43,12 +49,14 @@ pub struct ScheduledContent<'a> {
     notes: &'a [String],
     /// How many rows it has.
     rows: usize,
-    /// The form of `content`: `table`, `csv`, `json`, `html` or `svg`.
+    /// The form of `content`: `table`, `csv`, `json`, `html`, `svg` or `xlsx`.
     format: &'static str,
     /// The media type of `content`.
     content_type: &'static str,
     /// A name for a file with `content`.
     file_name: String,
+    /// `base64` if `content` is a file that is no text; null if it is a text.
+    content_encoding: Option<&'static str>,
     /// The report in its form.
     content: String,
     /// The report as plain text.
@@ -81,14 +89,35 @@ pub fn question_of(
     }
 }
 
-/// The text of an answer in a form.
+/// An answer in a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rendered {
+    /// A text.
+    Text(String),
+    /// The bytes of a file.
+    File(Vec<u8>),
+}
+
+impl Rendered {
+    /// Its bytes, as a file holds them.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into_bytes(),
+            Self::File(bytes) => bytes,
+        }
+    }
+}
+
+/// An answer in a form.
 ///
 /// # Errors
-/// If the form is the chart, and the report has none.
-pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportError> {
-    Ok(match format {
+/// If the form is the chart, and the report has none; if there is no room to make an Excel file.
+pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<Rendered, ReportError> {
+    Ok(Rendered::Text(match format {
         ReportFormat::Table => text(answer, usize::MAX),
         ReportFormat::Csv => csv(answer),
+        ReportFormat::Xlsx => return Ok(Rendered::File(xlsx(answer)?)),
         ReportFormat::Json => {
             let document = json(answer);
             let mut text = serde_json::to_string_pretty(&document).expect("the values are plain");
@@ -102,7 +131,7 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<String, ReportE
                 "the report {name} has no chart: choose another format"
             ))
         })?,
-    })
+    }))
 }
 
 /// The word for a form, the end of a name of a file in it, and its media type.
@@ -114,6 +143,7 @@ pub fn form(format: ReportFormat) -> (&'static str, &'static str, &'static str) 
         ReportFormat::Json => ("json", "json", "application/json"),
         ReportFormat::Html => ("html", "html", "text/html; charset=utf-8"),
         ReportFormat::Svg => ("svg", "svg", "image/svg+xml"),
+        ReportFormat::Xlsx => ("xlsx", "xlsx", XLSX),
     }
 }
 
@@ -134,6 +164,10 @@ pub fn notice_body(
     } else {
         (day, day)
     };
+    let (content_encoding, content) = match rendered(answer, format)? {
+        Rendered::Text(text) => (None, text),
+        Rendered::File(bytes) => (Some("base64"), STANDARD.encode(bytes)),
+    };
     let content = ScheduledContent {
         name,
         report: &answer.report.name,
@@ -147,7 +181,8 @@ pub fn notice_body(
         format: word,
         content_type,
         file_name: format!("{name}-{to}.{end}"),
-        content: rendered(answer, format)?,
+        content_encoding,
+        content,
         text: text(answer, usize::MAX),
         html: document(answer),
         chart: svg(answer, WIDE),
@@ -172,15 +207,15 @@ pub fn sample_body(name: &str, title: &str, text: &str, now: Timestamp) -> Strin
     serde_json::to_string(&content).expect("the content holds plain values")
 }
 
-/// Replaces a file: whoever opens it finds the old text or the new one, whole.
+/// Replaces a file: whoever opens it finds the old one or the new one, whole.
 ///
 /// # Errors
 /// If it cannot be written; the old file stays, and nothing of the new one.
-pub fn write(path: &Path, text: &str) -> io::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = owner::folder_of(path);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = folder.join(format!(".{name}.part"));
-    let replaced = replace(path, &part, text);
+    let replaced = replace(path, &part, bytes);
     if replaced.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -188,11 +223,11 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn replace(path: &Path, part: &Path, text: &str) -> io::Result<()> {
+fn replace(path: &Path, part: &Path, bytes: &[u8]) -> io::Result<()> {
     // What a killed process left of an earlier try is replaced.
     let mut file = owner::open_or_create(part)?;
     file.set_len(0)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(part, path)
 }
@@ -205,9 +240,9 @@ mod tests {
     fn a_file_is_replaced_whole_or_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("till.html");
-        write(&path, "first").unwrap();
+        write(&path, b"first").unwrap();
         let mut open = File::open(&path).unwrap();
-        write(&path, "second").unwrap();
+        write(&path, b"second").unwrap();
         let mut held = String::new();
         io::Read::read_to_string(&mut open, &mut held).unwrap();
         assert_eq!(held, "first", "who has it open still reads the old text");
@@ -217,9 +252,9 @@ mod tests {
             1,
             "nothing else stays"
         );
-        assert!(write(&dir.path().join("absent/till.csv"), "").is_err());
+        assert!(write(&dir.path().join("absent/till.csv"), b"").is_err());
         fs::create_dir(dir.path().join("folder")).unwrap();
-        assert!(write(&dir.path().join("folder"), "").is_err());
+        assert!(write(&dir.path().join("folder"), b"").is_err());
         assert!(
             !dir.path().join(".folder.part").exists(),
             "nothing of a failed try stays"

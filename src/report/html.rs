@@ -6,6 +6,7 @@ use shopmirror_core::record::Route;
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
 use super::exactness::Exactness;
+use super::value::heading;
 use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
@@ -66,7 +67,7 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
                     thead { tr {
                         @for (index, column) in answer.columns.iter().enumerate() {
                             th.number[answer.has_numbers(index)] scope="col" dir="auto" {
-                                (cell(&column.replace('_', " ")))
+                                (cell(&heading(column)))
                             }
                         }
                     } }

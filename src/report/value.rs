@@ -7,6 +7,9 @@ use super::head::ColumnFormat;
 use crate::store::SqlValue;
 use crate::text::number::{decimals, money, plain, separated};
 
+/// The ends of the names of fields that hold an amount.
+const AMOUNTS: [&str; 4] = ["amount", "cost", "price", "total"];
+
 /// A value as text for people; nothing for NULL. Text is not escaped.
 #[must_use]
 pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
@@ -66,8 +69,20 @@ fn counted(
     }
 }
 
+/// The head of a column of a report for people.
+#[must_use]
+pub(super) fn heading(column: &str) -> String {
+    column.replace('_', " ")
+}
+
+/// Whether a field of a record holds an amount, by the end of its name.
+#[must_use]
+pub fn is_amount(field: &str) -> bool {
+    AMOUNTS.iter().any(|end| field.ends_with(end))
+}
+
 /// Whether the numbers of a column stand for something, as an id does: they are not counted.
-fn is_a_name(column: &str) -> bool {
+pub(super) fn is_a_name(column: &str) -> bool {
     ["id", "number", "year", "hour"].iter().any(|word| {
         column
             .strip_suffix(word)

@@ -87,6 +87,12 @@ impl Reader {
         Ok(self.connection.values(sql, values)?)
     }
 
+    /// Those columns of a route's mirror table that are fields of its records, in the order of
+    /// first appearance.
+    pub fn field_columns(&self, route: Route) -> Result<Vec<String>, StoreError> {
+        Ok(mirror::field_columns(&self.connection, route)?)
+    }
+
     /// The numbers of the newest versions of at most `most` records, the last changed first, whose
     /// columns have these texts; a number is compared as text.
     ///

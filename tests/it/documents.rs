@@ -55,7 +55,12 @@ const PRINTS: &[(&str, &[&str])] = &[
     ),
     ("shopmirror sinks", &["erp", "webhook"]),
     ("shopmirror find Fischer", &["leads", "4711", "Ann Fischer"]),
-    ("shopmirror report payments --by month ", &["49.95"]),
+    (
+        "shopmirror report payments --by month --format xlsx",
+        &["PK"],
+    ),
+    ("shopmirror records jobs --format xlsx", &["PK"]),
+    ("shopmirror report payments --by month", &["49.95"]),
     ("shopmirror report open-repairs", &["Open repairs"]),
     (
         "shopmirror report intake --business 1 --format csv",
@@ -244,7 +249,8 @@ async fn check(block: &Block, place: &Place) -> Vec<String> {
             script.split_once(" > ")
         };
         if let Some((_, file)) = file {
-            out += &fs::read_to_string(place.path(file)).unwrap();
+            let bytes = fs::read(place.path(file)).unwrap();
+            out += &String::from_utf8_lossy(&bytes);
         }
         let is_right = match &block.shown {
             Some(shown) => fits(shown, &out),

@@ -76,13 +76,15 @@ impl Site {
         let mut stream = self
             .send(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n"))
             .await;
-        let mut text = String::new();
-        let read = stream.read_to_string(&mut text);
+        let mut bytes = Vec::new();
+        let read = stream.read_to_end(&mut bytes);
         let limit = Duration::from_secs(LIMIT_S);
         tokio::time::timeout(limit, read)
             .await
             .expect("the answer ends in time")
             .unwrap();
+        // An Excel file is no text.
+        let text = String::from_utf8_lossy(&bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let code = head.split(' ').nth(1).unwrap().parse().unwrap();
         Reply {
@@ -225,6 +227,7 @@ async fn the_page_shows_counts_and_states_and_no_record_and_the_api_says_what_st
     for path in [
         "/records",
         "/records.csv",
+        "/records.xlsx",
         "/find?q=a",
         "/record?route=leads&id=1",
     ] {
@@ -536,6 +539,11 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
     }
     let csv = site.get("/records.csv?route=jobs").await.body;
     assert!(csv.contains("\"'=1+1<script>"), "{csv}");
+    for path in ["/records.xlsx?route=jobs", "/report?name=mine&format=xlsx"] {
+        let excel = site.get(path).await;
+        assert!(excel.code == 200 && excel.body.starts_with("PK"), "{path}");
+        assert!(excel.head.contains(".xlsx\""), "{path}: {}", excel.head);
+    }
     daemon.stop().await;
 }
 

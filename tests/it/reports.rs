@@ -3,6 +3,7 @@
 
 mod current_state;
 mod exactness;
+mod excel;
 mod expected;
 mod numbers;
 mod own;
@@ -54,8 +55,8 @@ fn named(document: &Value, row: &Value) -> Value {
 
 /// The rows of an answer, each with its columns by name.
 fn rows_of(answer: &Answer) -> Vec<Value> {
-    let document: Value =
-        serde_json::from_str(&rendered(answer, ReportFormat::Json).unwrap()).unwrap();
+    let json = rendered(answer, ReportFormat::Json).unwrap().into_bytes();
+    let document: Value = serde_json::from_slice(&json).unwrap();
     document["rows"]
         .as_array()
         .unwrap()

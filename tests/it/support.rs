@@ -2,6 +2,7 @@
 //! program in a folder of its own, and two kinds of workspace for it to poll.
 
 mod daemon;
+pub(crate) mod office;
 mod pages;
 mod python;
 pub(crate) mod relay;

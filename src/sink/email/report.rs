@@ -1,6 +1,8 @@
 //! The mail of a scheduled report: its text, its document with the chart inline, and the file that
 //! was asked for.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, MultiPart};
 use serde::Deserialize;
@@ -22,6 +24,7 @@ pub(super) struct MailedReport {
     chart: Option<String>,
     format: String,
     content: String,
+    content_encoding: Option<String>,
     content_type: String,
     file_name: String,
 }
@@ -38,6 +41,17 @@ impl MailedReport {
         } else {
             format!("{}, {} to {}", self.title, self.from, self.to)
         }
+    }
+
+    /// The bytes of the file that was asked for.
+    fn file(&self) -> Vec<u8> {
+        let text = self.content.as_bytes();
+        if self.content_encoding.as_deref() == Some("base64")
+            && let Ok(bytes) = STANDARD.decode(text)
+        {
+            return bytes;
+        }
+        text.to_vec()
     }
 
     /// The parts of the mail.
@@ -59,13 +73,13 @@ impl MailedReport {
             }
             None => shown.singlepart(part(ContentType::TEXT_HTML, self.html.clone())),
         };
-        if !["csv", "json", "svg"].contains(&self.format.as_str()) {
+        if !["csv", "json", "svg", "xlsx"].contains(&self.format.as_str()) {
             return shown;
         }
         let Ok(kind) = ContentType::parse(&self.content_type) else {
             return shown;
         };
-        let file = Attachment::new(self.file_name.clone()).body(self.content.clone(), kind);
+        let file = Attachment::new(self.file_name.clone()).body(self.file(), kind);
         MultiPart::mixed().multipart(shown).singlepart(file)
     }
 }

@@ -1,7 +1,5 @@
 //! The shop's own reports, what a report refuses, and hostile text in every format.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use shopmirror::store::Store;
@@ -10,11 +8,11 @@ use shopmirror_core::record::Route;
 use super::truth::show;
 use crate::commands::terminal::Terminal;
 use crate::support::Place;
-use crate::support::servers::is_left_out;
+use crate::support::office::Office;
 
 const HOSTILE: &str = "=cmd|' /C calc'!A0<script>alert(1)</script>\"'&\u{1b}[31m\u{202e}\r\n,x";
 
-async fn place(records: &[(Route, Value)]) -> Place {
+pub(super) async fn place(records: &[(Route, Value)]) -> Place {
     let place = Place::new("http://127.0.0.1:1/api", "any-key");
     place.configure_all("[reports]\nfolder = \"reports\"\n");
     std::fs::create_dir(place.path("reports")).unwrap();
@@ -127,11 +125,6 @@ async fn hostile_text_is_text_in_every_format() {
 
 #[tokio::test]
 async fn a_spreadsheet_keeps_texts_of_digits_and_calculates_with_numbers() {
-    let soffice = "/usr/bin/soffice";
-    if is_left_out("libreoffice-calc-nogui") || !Path::new(soffice).exists() {
-        eprintln!("SKIPPED: {soffice} is not there");
-        return;
-    }
     let mut records = Vec::new();
     for (id, number, amount) in [
         (1, "00123", 1.5),
@@ -142,30 +135,18 @@ async fn a_spreadsheet_keeps_texts_of_digits_and_calculates_with_numbers() {
         records.push((Route::Payments, payment));
     }
     let place = place(&records).await;
+    let Some(office) = Office::new(&place) else {
+        return;
+    };
     let args = ["records", "payments", "--format", "csv"];
     place.write("payments.csv", &place.run(args).await.out);
     // Comma, quotation mark, UTF-8, from the first row on, "format quoted field as text". Written
     // again with quotes around texts.
-    let read_as = "CSV:44,34,76,1,,0,true,false";
+    let read_as = "--infilter=CSV:44,34,76,1,,0,true,false";
     let written_as = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,true,false";
-    let mut convert = tokio::process::Command::new(soffice);
-    convert
-        .arg(format!(
-            "-env:UserInstallation=file://{}",
-            place.path("office").display()
-        ))
-        .args([
-            "--headless",
-            &format!("--infilter={read_as}"),
-            "--convert-to",
-            written_as,
-        ])
-        .arg("--outdir")
-        .arg(place.path("read"))
-        .arg(place.path("payments.csv"))
-        .kill_on_drop(true);
-    let ended = convert.output().await.unwrap();
-    assert!(ended.status.success(), "{ended:?}");
+    office
+        .convert("payments.csv", &[read_as], written_as, "read")
+        .await;
     let read = std::fs::read_to_string(place.path("read/payments.csv")).unwrap();
     for text in [
         "\"00123\"",

@@ -6,6 +6,9 @@ use serde_json::json;
 use crate::sinks::email::MailServer;
 use crate::support::{Pages, Place, far_time_of_day, wait_until};
 
+/// The first bytes of an Excel file, which is a ZIP archive.
+const EXCEL: &[u8] = b"PK\x03\x04";
+
 fn jobs() -> String {
     let at = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(48);
     let job = |id: i64| {
@@ -35,7 +38,7 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     let (place, at) = (pages.place(), far_time_of_day(TimeZone::UTC));
     place.configure(&format!(
         "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"{at}\"\nformat = \"csv\"\nsink = \"desk\"\n\
-         [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"{at}\"\nformat = \"table\"\npath = \"stages.txt\"\n\
+         [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"{at}\"\nformat = \"xlsx\"\npath = \"stages.xlsx\"\nsink = \"desk\"\n\
          [sinks.desk]\ntype = \"email\"\nserver = \"localhost:{}\"\ntls = \"none\"\n\
          from = \"shop@example.com\"\nto = [\"desk@example.com\"]\n",
         server.port()
@@ -74,9 +77,20 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     let file = part("text/csv");
     assert!(file[1].as_str().unwrap().ends_with(".csv"), "{file}");
     assert!(file[3].as_str().unwrap().starts_with("hour,"), "{file}");
-    wait_until("the file is written", || place.path("stages.txt").exists()).await;
-    let text = std::fs::read_to_string(place.path("stages.txt")).unwrap();
-    assert!(text.contains("open") && text.contains('9'), "{text}");
+    wait_until("the file is written", || place.path("stages.xlsx").exists()).await;
+    let file = std::fs::read(place.path("stages.xlsx")).unwrap();
+    assert!(file.starts_with(EXCEL), "{file:?}");
+    let has_excel = |mail: &serde_json::Value| {
+        let parts = mail["parts"].as_array().unwrap();
+        parts.iter().any(|part| {
+            let name = part[1].as_str().unwrap_or_default();
+            name.ends_with(".xlsx") && part[3].as_str().unwrap().as_bytes().starts_with(EXCEL)
+        })
+    };
+    wait_until("the Excel file is mailed", || {
+        server.mails().iter().any(has_excel)
+    })
+    .await;
     let made = |status: &serde_json::Value| {
         let reports = status["reports"].as_array().unwrap();
         reports.len() == 2 && reports.iter().all(|report| report["last_at"].is_string())

@@ -120,7 +120,7 @@ impl<'a> Asking<'a> {
             }
         };
         let names = names_of(name);
-        let form = |format| rendered(&answer, format).unwrap();
+        let form = |format| text_of(&answer, format);
         let json = told::json(&form(ReportFormat::Json), names);
         let mut csv = told::csv(&form(ReportFormat::Csv), names);
         csv.notes.clone_from(&json.notes);
@@ -232,4 +232,10 @@ fn numbers_of(home: &report::Home) -> Vec<(String, Number)> {
         numbers.push((format!("status.{status}"), number_of(count)));
     }
     numbers
+}
+
+/// The text of an answer in a form.
+fn text_of(answer: &Answer, format: ReportFormat) -> String {
+    let bytes = rendered(answer, format).unwrap().into_bytes();
+    String::from_utf8(bytes).unwrap()
 }

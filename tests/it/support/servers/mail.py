@@ -23,7 +23,7 @@ def mood():
 
 def content(part):
     found = part.get_content()
-    return found.decode() if isinstance(found, bytes) else found
+    return found.decode(errors="replace") if isinstance(found, bytes) else found
 
 
 class Handler:
