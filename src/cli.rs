@@ -16,6 +16,7 @@ mod exit;
 mod find;
 mod forget;
 mod gaps;
+mod import;
 mod init;
 mod log;
 mod logging;
@@ -134,6 +135,8 @@ enum Command {
     /// Replace the store by a backup, or begin with an empty one after it was lost; refused while a
     /// daemon runs
     Restore(backup::RestoreArgs),
+    /// Store older records of a route from a file that you have: CSV, XLSX or NDJSON
+    Import(import::Args),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
     Verify(verify::Args),
     /// Remove the data of records from the mirror and the log, for example for a privacy request
@@ -226,6 +229,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backfill(args) => backfill::run(&load(place)?, &args, out),
         Command::Backup(args) => backup::run(&load(place)?, args, out),
         Command::Restore(args) => backup::restore(&load(place)?, args, out),
+        Command::Import(args) => import::run(&load(place)?, &args, out),
         Command::Verify(args) => verify::run(&load(place)?, &args, out),
         Command::Forget(args) => forget::run(&load(place)?, &args, out),
         Command::Completions { shell } => completions::run(shell),

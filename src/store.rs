@@ -39,7 +39,9 @@ pub use attempts::{Attempt, RouteRest};
 pub use error::StoreError;
 pub use gaps::{Certainty, Gap, GapState};
 pub use handle::Store;
-pub use ingest::{PageOutcome, PollFacts, Search, SearchOutcome};
+pub use ingest::{
+    CompleteImport, Import, ImportOutcome, PageOutcome, PollFacts, Search, SearchOutcome,
+};
 pub use maintenance::Upkeep;
 pub use maintenance::backup::{CopyControl, CopyFacts, back_up};
 pub use maintenance::backup_folder::{BackupFile, BackupFolder};

@@ -7,7 +7,7 @@ type Examples = (
 );
 
 /// All commands that have a page.
-pub(super) const EXAMPLES: [Examples; 30] = [
+pub(super) const EXAMPLES: [Examples; 31] = [
     (
         &[],
         &[
@@ -221,6 +221,23 @@ pub(super) const EXAMPLES: [Examples; 30] = [
             (
                 "shopmirror restore --new-store",
                 "begin with an empty store",
+            ),
+        ],
+    ),
+    (
+        &["import"],
+        &[
+            (
+                "shopmirror import jobs export.csv --map id=Number --dry-run",
+                "what would be stored",
+            ),
+            (
+                "shopmirror import jobs export.xlsx --date-format %d.%m.%Y",
+                "from a spreadsheet with dates such as 31.12.2025",
+            ),
+            (
+                "shopmirror import jobs export.csv --complete-since 2025-01-01",
+                "with your word that no record since then is left out",
             ),
         ],
     ),

@@ -228,6 +228,11 @@ impl OpenGaps {
         may_be_hidden
     }
 
+    /// How many records were found so far.
+    pub(super) fn found(&self) -> i64 {
+        self.0.iter().map(|(_, found)| found).sum()
+    }
+
     pub(super) fn save(&self, connection: &Connection) -> rusqlite::Result<()> {
         for (gap, found) in &self.0 {
             if *found == 0 {

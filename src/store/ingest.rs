@@ -1,13 +1,15 @@
-//! Storing what the workspace has shown: the page of a poll, or what a search has found.
+//! Storing records: the page of a poll, what a search has found, or a part of a file that an
+//! operator imports.
 //!
-//! Both enter by one door, [`ingest`], which reads from top to bottom: compare the records with the
+//! All enter by one door, [`ingest`], which reads from top to bottom: compare the records with the
 //! store, decide what the page proves, what each record becomes and which ones are gone from the
 //! list, and commit all of it in one transaction, or nothing. A page that changes nothing writes
-//! nothing. A search proves nothing and touches no poller.
+//! nothing. A search and an import prove nothing and touch no poller.
 
 mod classify;
 mod commit;
 pub(super) mod compare;
+mod import;
 mod list;
 pub(super) mod memory;
 mod next_row;
@@ -35,6 +37,7 @@ use super::writer::{Writer, ignored_fields};
 use crate::store::mirror::{job_links, job_states, views};
 use classify::Decisions;
 use compare::Comparison;
+pub use import::{CompleteImport, Import, ImportOutcome};
 use list::List;
 use memory::{Memory, PollerMemory};
 use prove::Verdict;
@@ -111,7 +114,7 @@ pub struct SearchOutcome {
     pub updated: usize,
 }
 
-/// Records that the workspace has shown, and what is known of the request for them.
+/// Records that were shown, and what is known of the request for them.
 struct Reading {
     poller: PollerId,
     page: Arc<Page>,
@@ -122,11 +125,20 @@ struct Reading {
     source: Source,
 }
 
-/// The kind of request that a response belongs to.
+/// Where the records come from.
 enum Source {
     Poll(Poll),
     Search(FoundBy),
+    /// A file that an operator has, and up to when it shows its records.
+    Import {
+        as_of: Timestamp,
+    },
 }
+
+/// How a record is found that only a search has shown, in the mirror.
+const SEARCH: &str = "search";
+/// The same of a record that only an import has brought.
+const IMPORT: &str = "import";
 
 /// What only a poll has.
 struct Poll {

@@ -29,6 +29,8 @@ impl MetaKey {
     pub const WORKSPACE: Self = Self("workspace");
     /// Another workspace that answered instead.
     pub const OTHER_WORKSPACE: Self = Self("workspace_other");
+    /// Of which lists an operator has imported every record since a day.
+    pub const COMPLETE_IMPORTS: Self = Self("complete_imports");
     /// When the custom fields of every form were last read.
     pub const FORMS_READ: Self = Self("custom_fields_read");
 }

@@ -80,6 +80,14 @@ pub(super) struct ViewState {
 }
 
 impl ViewState {
+    /// For a connection that has not checked the views.
+    pub(super) fn new(job_link: Option<String>) -> Self {
+        Self {
+            job_link,
+            checked_at: 0,
+        }
+    }
+
     /// Checks the views if there are new columns, or if the log is twice as long as at the last
     /// check; `last_seq` is its last row.
     pub(super) fn keep_up(

@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod errors;
+mod import;
 mod init;
 mod json;
 mod once;

@@ -9,7 +9,7 @@ use shopmirror_core::record::Route;
 
 use super::Exactness;
 use crate::report::head::Missing;
-use crate::store::{Gap, GapState, PollerRow};
+use crate::store::{CompleteImport, Gap, GapState, PollerRow};
 
 /// A list that was not read for longer than this is named, and does not show how things are now.
 pub(super) const OLD: SignedDuration = SignedDuration::from_mins(10);
@@ -57,6 +57,8 @@ pub(in crate::report) struct Coverage {
     pub read_at: Option<Timestamp>,
     /// Since when it is complete; `None` if its first page held the whole list.
     pub since: Option<Timestamp>,
+    /// Whether the records since then are complete because the operator says so of an import.
+    pub is_by_import: bool,
     /// Times of which records may be missing, the earliest first.
     pub gaps: Vec<(Timestamp, Timestamp)>,
     /// Imports that no page showed whole.
@@ -103,6 +105,7 @@ impl Coverage {
         route: Route,
         pollers: &[PollerRow],
         gaps: &[Gap],
+        complete_imports: &[CompleteImport],
         business: &BusinessChoice,
         now: Timestamp,
     ) -> Self {
@@ -126,9 +129,9 @@ impl Coverage {
             }
         }
         let mut read = Vec::new();
-        let mut since = Vec::new();
+        let mut since = None;
         for row in &own {
-            since.extend(row.complete_since.as_deref().and_then(time));
+            since = since.max(complete_since(row, complete_imports));
             if !is_replaced(row, &own) && !row.is_gone(own.iter().copied()) {
                 read.extend(time(&row.last_success_at));
             }
@@ -136,7 +139,8 @@ impl Coverage {
         Self {
             route,
             read_at: read.into_iter().min().map(|at| at.min(now)),
-            since: since.into_iter().max(),
+            since: since.map(|(since, _)| since),
+            is_by_import: since.is_some_and(|(_, is_by_import)| is_by_import),
             gaps: unsure,
             imports,
         }
@@ -198,6 +202,16 @@ impl Coverage {
     }
 }
 
+/// Since when the list of a poller is complete, and whether by an import; `None` if its first page
+/// held the whole list.
+fn complete_since(row: &PollerRow, imports: &[CompleteImport]) -> Option<(Timestamp, bool)> {
+    let since = time(row.complete_since.as_deref()?)?;
+    match imports.iter().find(|import| import.is_of(row)) {
+        Some(import) if import.since < since => Some((import.since, true)),
+        _ => Some((since, false)),
+    }
+}
+
 /// Whether another poller has read the same business since then, under its other name.
 fn is_replaced(row: &PollerRow, pollers: &[&PollerRow]) -> bool {
     if row.served_business.is_none() {
@@ -245,6 +259,7 @@ mod tests {
             route: Route::Jobs,
             read_at: Some(at(read_at)),
             since: since.map(at),
+            is_by_import: false,
             gaps: gaps.iter().map(|(from, to)| (at(from), at(to))).collect(),
             imports: Vec::new(),
         }
@@ -300,7 +315,7 @@ mod tests {
                 every: every.to_vec(),
             };
             let now = at("20T00:00");
-            Coverage::of(Route::Customers, &pollers, &[], &business, now).read_at
+            Coverage::of(Route::Customers, &pollers, &[], &[], &business, now).read_at
         };
         assert_eq!(read_at(&[]), Some(at("19T00:00")));
         assert_eq!(read_at(&[Route::Customers]), Some(at("18T00:00")));
@@ -365,7 +380,8 @@ mod tests {
                 default: Some("1".to_owned()),
                 every: Vec::new(),
             };
-            let found = Coverage::of(Route::Jobs, pollers, &[], &business, at("20T00:00"));
+            let now = at("20T00:00");
+            let found = Coverage::of(Route::Jobs, pollers, &[], &[], &business, now);
             (found.since, found.read_at)
         };
         let coverage = |asked| of(&pollers, asked);

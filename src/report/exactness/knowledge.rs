@@ -52,10 +52,13 @@ impl Knowledge {
     ) -> Result<Self, StoreError> {
         let pollers = reader.pollers()?;
         let gaps = reader.gaps()?;
+        let imports = reader.complete_imports()?;
         let gone = gone::notes(reader, routes, &pollers, business, &days)?;
         let mut coverages = Vec::with_capacity(routes.len());
         for route in routes {
-            coverages.push(Coverage::of(*route, &pollers, &gaps, business, now));
+            coverages.push(Coverage::of(
+                *route, &pollers, &gaps, &imports, business, now,
+            ));
         }
         let mut hiding_edits = Vec::new();
         for row in &pollers {
@@ -270,6 +273,7 @@ mod tests {
             route,
             read_at: Some(at(NOW)),
             since: since.map(at),
+            is_by_import: false,
             gaps,
             imports: Vec::new(),
         }

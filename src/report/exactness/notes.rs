@@ -55,12 +55,21 @@ pub(in crate::report) fn complete_since(
     if known.coverages.iter().any(|list| list.read_at.is_none()) {
         return "Not every list has been read so far".to_owned();
     }
-    let Some(since) = known.coverages.iter().filter_map(|list| list.since).max() else {
+    let lists = known.coverages.iter();
+    let Some((since, by)) = lists.filter_map(Coverage::complete_since).max() else {
         let word = if is_about { "Read" } else { "Complete" };
         return format!("{word} from the first record on");
     };
     let word = if is_about { "All read" } else { "Complete" };
-    format!("{word} since {}", moment(since, zone))
+    format!("{word} since {}{by}", moment(since, zone))
+}
+
+impl Coverage {
+    /// Since when the list is complete, and what is said after that.
+    fn complete_since(&self) -> Option<(Timestamp, &'static str)> {
+        let by = if self.is_by_import { ", by import" } else { "" };
+        Some((self.since?, by))
+    }
 }
 
 impl Knowledge {
@@ -174,14 +183,14 @@ impl Knowledge {
         zone: &TimeZone,
     ) -> String {
         let mut parts = self.grouped(|known| {
-            Some(match (known.read_at, known.since) {
+            Some(match (known.read_at, known.complete_since()) {
                 (None, _) => "never read".to_owned(),
                 (_, None) if worst == Exactness::Exact => "complete".to_owned(),
                 (_, None) => "read from the first record on".to_owned(),
-                (_, Some(since)) if worst == Exactness::About => {
-                    format!("all read since {}", moment(since, zone))
+                (_, Some((since, by))) if worst == Exactness::About => {
+                    format!("all read since {}{by}", moment(since, zone))
                 }
-                (_, Some(since)) => format!("complete since {}", moment(since, zone)),
+                (_, Some((since, by))) => format!("complete since {}{by}", moment(since, zone)),
             })
         });
         if self.coverages.iter().any(|known| known.since.is_some()) {
@@ -294,6 +303,7 @@ mod tests {
                 route: Route::Jobs,
                 read_at: read_at.map(at),
                 since: since.map(at),
+                is_by_import: false,
                 gaps: Vec::new(),
                 imports: Vec::new(),
             };

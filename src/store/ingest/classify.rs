@@ -4,7 +4,8 @@
 //! A record that is stored for the first time is `created` unless it was there before. One that a
 //! gap may have hidden counts as created, and so does an old one that its last change brought onto
 //! the page. A record that is shown in an earlier version waits for the next page that shows it if a
-//! server may lag: shown so again, or on a page with a new record, it is a change.
+//! server may lag: shown so again, or on a page with a new record, it is a change. An import brings
+//! what was there before, and the workspace's own word replaces it.
 
 use std::collections::BTreeMap;
 
@@ -50,6 +51,9 @@ pub(super) enum Write<'a> {
     Again(&'a StoredVersion),
     /// The version after this one, which is another record: the workspace uses the id again.
     Another(&'a StoredVersion),
+    /// The version after this one, which an import has brought. It is a baseline as well: nobody
+    /// knows what changed.
+    InPlaceOfImport(&'a StoredVersion),
     /// That a poll has shown what only a search had found before, or another business.
     SeenByPoll,
 }
@@ -102,6 +106,18 @@ pub(super) fn classify<'a>(
     for (place, compared) in comparison.records.iter().enumerate().rev() {
         let write = match (&compared.finding, verdict.role) {
             (Finding::Same(_) | Finding::Undecided | Finding::Forgotten, _) => continue,
+            (Finding::Changed(stored), _) if stored.is_imported() => Write::InPlaceOfImport(stored),
+            (Finding::New, Role::Import) => {
+                let record = &records[place];
+                if is_newer(ingest, record) {
+                    // A poll is to find it: for sinks it is news.
+                    continue;
+                }
+                gaps.credit(&ingest.reading.page, record);
+                Write::First(Kind::Baseline)
+            }
+            // The workspace's own word stands.
+            (_, Role::Import) => continue,
             (Finding::New, _) => {
                 let is_below = old_from.is_some_and(|from| place >= from);
                 Write::First(kind(ingest, &records[place], is_below, &mut gaps))
@@ -160,6 +176,7 @@ fn other_records(ingest: &Ingest<'_>, comparison: &Comparison) -> Vec<usize> {
     for (place, compared) in comparison.records.iter().enumerate() {
         let record = &page.records()[place];
         let stored = match &compared.finding {
+            Finding::Changed(stored) if stored.is_imported() => continue,
             Finding::Changed(stored) => stored,
             Finding::Same(_) | Finding::SameAsFound(_) | Finding::Earlier(..) => {
                 highest_before = highest_before.max(record.id.as_integer());
@@ -310,10 +327,7 @@ fn first_place_below(ingest: &Ingest<'_>, verdict: &Verdict) -> Option<usize> {
 /// of the page before.
 fn kind(ingest: &Ingest<'_>, record: &Record, is_below: bool, gaps: &mut OpenGaps) -> Kind {
     let page = &ingest.reading.page;
-    let is_newer = match ingest.last_row() {
-        Some(row) => row.is_newer(page, record),
-        None => false,
-    };
+    let is_newer = is_newer(ingest, record);
     let (is_old, kind_if_old) = match (&ingest.reading.source, ingest.before) {
         // A poller's first page shows what was there before, but for what came after another poller
         // read the list last.
@@ -322,11 +336,20 @@ fn kind(ingest: &Ingest<'_>, record: &Record, is_below: bool, gaps: &mut OpenGap
         (Source::Poll(_), Some(_)) if is_below => (true, Kind::Baseline),
         (Source::Poll(_), Some(before)) => (has_passed(before.row.high_id, record), Kind::Created),
         (Source::Search(search), _) => (!is_newer, search.kind),
+        (Source::Import { .. }, _) => return Kind::Baseline,
     };
     if is_old && !gaps.credit(page, record) {
         kind_if_old
     } else {
         Kind::Created
+    }
+}
+
+/// Whether a record came after the last page of its poller.
+fn is_newer(ingest: &Ingest<'_>, record: &Record) -> bool {
+    match ingest.last_row() {
+        Some(row) => row.is_newer(&ingest.reading.page, record),
+        None => false,
     }
 }
 

@@ -10,7 +10,7 @@ use super::classify::{Decisions, Write};
 use super::next_row::next_row;
 use super::prove::{Role, Verdict};
 use super::vanish::Vanished;
-use super::{Found, FoundBy, Ingest, Source};
+use super::{Found, FoundBy, IMPORT, Ingest, SEARCH, Source};
 use crate::store::error::StoreError;
 use crate::store::gaps::{self, Gap};
 use crate::store::log::{self, NewChange};
@@ -30,7 +30,7 @@ pub(super) struct Committed {
     pub(super) left_out: Vec<Gap>,
     /// The row of the log of each new version, by the record's place on the page.
     pub(super) versions: Vec<(usize, i64)>,
-    /// What the poller knows now; `None` after a search.
+    /// What the poller knows now; `None` after a search or an import.
     pub(super) row: Option<PollerRow>,
     /// Whether the page is what the next one is compared with.
     pub(super) is_newest: bool,
@@ -84,6 +84,7 @@ pub(super) fn commit(
             note_term(&ingest, search)?;
             None
         }
+        Source::Import { .. } => None,
     };
     job_states::refresh(&ingest.tx, &written.jobs)?;
     if let Some((_, last_seq)) = written.versions.last() {
@@ -202,13 +203,15 @@ fn write_records(
     let at = stamp(ingest.reading.at);
     let via = match ingest.reading.source {
         Source::Poll(_) => None,
-        Source::Search(_) => Some("search"),
+        Source::Search(_) => Some(SEARCH),
+        Source::Import { .. } => Some(IMPORT),
     };
     // An older page does not show until when a record is one of the newest, and neither does a
     // search.
-    let last_seen_at = match verdict.role {
-        Role::Newest => None,
-        _ => Some(at.as_str()),
+    let last_seen_at = match (verdict.role, &ingest.reading.source) {
+        (Role::Newest, _) => None,
+        (_, Source::Import { as_of }) => Some(stamp(*as_of)),
+        _ => Some(at.clone()),
     };
     let mut fields = Vec::with_capacity(decisions.writes.len());
     for (place, write) in &decisions.writes {
@@ -233,10 +236,13 @@ fn write_records(
             Write::First(kind) => (*kind, None),
             Write::Next(before) | Write::Again(before) => (Kind::Updated, Some(*before)),
             Write::Another(before) => (Kind::Created, Some(*before)),
+            Write::InPlaceOfImport(before) => (Kind::Baseline, Some(*before)),
         };
         // A search says neither whose a stored record is nor how it was found first.
         let (business, via) = match (via, before) {
-            (Some(_), Some(before)) => (before.business.as_deref(), before.via.as_deref()),
+            (Some(_), Some(before)) if !before.is_imported() => {
+                (before.business.as_deref(), before.via.as_deref())
+            }
             _ => (business.as_deref(), via),
         };
         let change = NewChange {
@@ -258,7 +264,7 @@ fn write_records(
             business: business.map(str::to_owned),
             first_seen_at: at.clone(),
             changed_at: at.clone(),
-            last_seen_at: last_seen_at.map(str::to_owned),
+            last_seen_at: last_seen_at.clone(),
             seq,
             via: via.map(str::to_owned),
             vanished_at: None,
@@ -268,7 +274,7 @@ fn write_records(
             written.jobs.extend(mirror.jobs_of(tx, id)?);
         }
         mirror.put(tx, &facts, fields, &rules)?;
-        if let Write::Another(_) = write {
+        if let Write::Another(_) | Write::InPlaceOfImport(_) = write {
             mirror.begin_again(tx, id, &at)?;
         }
         written.jobs.extend(mirror.jobs_of(tx, id)?);
@@ -291,7 +297,10 @@ fn learn_rules(
         match write {
             Write::SeenByPoll => {}
             Write::First(_) => rules.learn(None, fields),
-            Write::Next(before) | Write::Again(before) | Write::Another(before) => {
+            Write::Next(before)
+            | Write::Again(before)
+            | Write::Another(before)
+            | Write::InPlaceOfImport(before) => {
                 rules.learn(Some(&before.body), fields);
             }
         }

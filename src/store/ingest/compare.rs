@@ -12,7 +12,7 @@ use shopmirror_core::record::{
 };
 
 use super::memory::{Digest, Version};
-use super::{Ingest, Source};
+use super::{IMPORT, Ingest, Source};
 use crate::store::error::StoreError;
 use crate::store::meta;
 use crate::store::sql::Sql;
@@ -40,8 +40,8 @@ pub(super) enum Finding {
     New,
     /// It means the same as the version in this row of the log.
     Same(i64),
-    /// The same, but only a search has shown it before, or the list of another business: then it
-    /// moved to this one without a change.
+    /// The same, but only a search or an import has shown it before, or the list of another
+    /// business: then it moved to this one without a change.
     SameAsFound(i64),
     /// It means something else, which none of its last 100 versions did.
     Changed(StoredVersion),
@@ -70,6 +70,11 @@ pub(super) struct StoredVersion {
 }
 
 impl StoredVersion {
+    /// Whether the workspace has never shown the record: it was imported.
+    pub(super) fn is_imported(&self) -> bool {
+        self.kind == Kind::Baseline && self.via.as_deref() == Some(IMPORT)
+    }
+
     /// When the workspace said that the record was created.
     pub(super) fn created_at(&self) -> Option<Timestamp> {
         parse_timestamp(field_text(&self.body, "created_at")?)
@@ -217,7 +222,8 @@ fn compare_record(
 fn sighting(page: &Page, record: &Record, compared: &Compared) -> Sighting {
     let created_at = page.created_at(record);
     let is_edited = match &compared.finding {
-        Finding::Changed(stored) => created_at == stored.created_at(),
+        // What differs from an import was not changed for that reason.
+        Finding::Changed(stored) if !stored.is_imported() => created_at == stored.created_at(),
         _ => false,
     };
     Sighting {
@@ -250,7 +256,8 @@ fn look_up(
         }
         return Ok(Finding::Same(stored.seq));
     }
-    if stored.seq > ingest.reading.asked_after {
+    // An import is never newer than a page.
+    if stored.seq > ingest.reading.asked_after && !stored.is_imported() {
         return Ok(Finding::Undecided);
     }
     if let Source::Poll(_) = ingest.reading.source

@@ -40,8 +40,8 @@ pub(super) fn find(
     };
     let served = match &reading.source {
         Source::Poll(poll) => poll.served_business.as_deref(),
-        // A search touches no poller.
-        Source::Search(_) => return Ok(own_list),
+        // A search and an import touch no poller.
+        Source::Search(_) | Source::Import { .. } => return Ok(own_list),
     };
     if let Some(row) = own
         && (served.is_none() || row.served_business.as_deref() == served)

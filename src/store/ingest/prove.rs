@@ -34,13 +34,16 @@ pub(super) enum Role {
     Emptied,
     /// The response to a search.
     Search,
+    /// A part of a file that an operator imports.
+    Import,
 }
 
-/// Decides what a page proves. A search proves nothing.
+/// Decides what a page proves. A search and an import prove nothing.
 pub(super) fn prove(ingest: &Ingest<'_>, comparison: &Comparison) -> Verdict {
     let poll = match &ingest.reading.source {
         Source::Poll(poll) => poll,
-        Source::Search(_) => return search(),
+        Source::Search(_) => return no_page(Role::Search),
+        Source::Import { .. } => return no_page(Role::Import),
     };
     let page = &ingest.reading.page;
     let mut profile = ListProfile::default();
@@ -80,10 +83,10 @@ fn nothing() -> Proof {
     }
 }
 
-fn search() -> Verdict {
+fn no_page(role: Role) -> Verdict {
     Verdict {
         proof: nothing(),
-        role: Role::Search,
+        role,
         profile: ListProfile::default(),
     }
 }

@@ -1,5 +1,6 @@
 mod bounds;
 mod ends;
+mod import;
 mod lag;
 mod lists;
 mod memory;

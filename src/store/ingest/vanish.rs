@@ -48,6 +48,10 @@ pub(super) fn vanish(
     verdict: &Verdict,
     decisions: &Decisions<'_>,
 ) -> Result<Vanished, StoreError> {
+    if verdict.role == Role::Import {
+        // A file does not say what is in the list now.
+        return Ok(Vanished::default());
+    }
     let mut vanished = Vanished {
         shown: shown(ingest, verdict.role)?,
         ..Vanished::default()
@@ -62,7 +66,7 @@ pub(super) fn vanish(
             vanished.vanishing.end_all();
             return Ok(vanished);
         }
-        Role::Older { .. } | Role::Search => return Ok(vanished),
+        Role::Older { .. } | Role::Search | Role::Import => return Ok(vanished),
     }
     read_page(
         ingest,

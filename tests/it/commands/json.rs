@@ -172,6 +172,7 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
     let (workspace, hook) = (Workspace::start().await, Receiver::start().await);
     let place = workspace.place();
     let (daemon, site) = troubled(&workspace, &hook, &place).await;
+    place.write("export.csv", "id,name\nolder-1,Ada\n");
     let mut outputs = Outputs::default();
     let alert = || {
         place

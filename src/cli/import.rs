@@ -1,0 +1,342 @@
+//! `import`: reads older records of a list from a file that the shop has, and stores those that the
+//! mirror lacks.
+//!
+//! What polls have shown stays. Before anything is stored, the file is compared with the mirror: an
+//! export may carry printed numbers in the place of ids.
+
+mod agree;
+mod columns;
+mod sheet;
+mod values;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::ValueHint;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use shopmirror_core::reading::DateFormat;
+use shopmirror_core::record::{Page, PollerId, Record, Route};
+
+use super::exit::{DATA, USAGE, refuse};
+use super::output::{self, Bar, Output, cell, count};
+use super::runtime;
+use crate::config::Config;
+use crate::control::{self, ControlRequest};
+use crate::store::{CompleteImport, Import, ImportOutcome, Operator, PollerRow, Reader};
+use agree::Agreement;
+use columns::{Columns, Mapping, TakenColumn};
+use values::{FileRecord, Unread, Values};
+
+/// Records that are stored in one transaction.
+const PART: usize = 500;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The route of the records
+    #[arg(value_parser = super::route())]
+    route: Route,
+    /// A file of CSV, XLSX or NDJSON, by the end of its name
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+    /// Take a field from a column of another name; may be given several times
+    #[arg(long, value_name = "FIELD=COLUMN", value_parser = columns::mapping)]
+    map: Vec<Mapping>,
+    /// The business (branch) of the records; needed if the configuration names businesses
+    #[arg(long, value_name = "ID")]
+    business: Option<String>,
+    /// How the file writes times and dates, for example "%d.%m.%Y %H:%M"
+    #[arg(long, value_name = "FORMAT", value_parser = date_format)]
+    date_format: Option<String>,
+    /// Only say what would be stored
+    #[arg(long)]
+    dry_run: bool,
+    /// Store the file although its ids cannot be compared with those of the mirror, or differ
+    #[arg(long)]
+    trust_ids: bool,
+    /// Your word that the file has every record since this day: reports count from then on
+    #[arg(long, value_name = "DATE")]
+    complete_since: Option<Date>,
+}
+
+fn date_format(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(DateFormat::Pattern(pattern)) => Ok(pattern),
+        _ => Err("write a format such as \"%d.%m.%Y %H:%M\" or \"%m/%d/%Y\"".to_owned()),
+    }
+}
+
+/// What `import --json` prints.
+#[derive(Debug, Serialize)]
+struct ImportResult {
+    /// The route.
+    route: Route,
+    /// The business (branch); null for the default of the workspace.
+    business: Option<String>,
+    /// Rows of the file that were read as records.
+    records: usize,
+    /// Rows that were left out, because they have no id or repeat one.
+    left_out: usize,
+    /// Each field with the column that it is taken from.
+    fields: Vec<TakenColumn>,
+    /// The columns that are not taken.
+    other_columns: Vec<String>,
+    /// The values that cannot be read, by field.
+    unread: Vec<Unread>,
+    /// How the records compare with those that the workspace has shown.
+    agreement: Agreement,
+    /// What was stored, or would be.
+    outcome: ImportOutcome,
+    /// Since when the operator says that every record is in the file.
+    complete_since: Option<Timestamp>,
+    /// Whether it was stored.
+    stored: bool,
+}
+
+pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    check_business(config, args)?;
+    let list = PollerId {
+        route: args.route,
+        business: args.business.clone(),
+    };
+    let reader = super::reader(config)?;
+    let sheet = sheet::read(&args.file)?;
+    let columns = Columns::find(&sheet, args.route, &reader, &args.map)?;
+    let zone = &config.workspace.time_zone;
+    let values = Values::new(args.route, &reader, zone, args.date_format.as_deref())?;
+    let file = values.read(&sheet, &columns)?;
+    if file.records.is_empty() {
+        return refuse(DATA, "the file has no row with an id: nothing was stored");
+    }
+    let agreement = Agreement::of(&file.records, args.route, &reader)?;
+    let mut result = ImportResult {
+        route: args.route,
+        business: args.business.clone(),
+        records: file.records.len(),
+        left_out: file.left_out,
+        fields: columns.taken(),
+        other_columns: columns.others(),
+        unread: file.unread,
+        agreement,
+        outcome: ImportOutcome::default(),
+        complete_since: None,
+        stored: false,
+    };
+    if !args.trust_ids
+        && let Err(reason) = agreement.judge(args.route)
+    {
+        output::print_note(&described(&result));
+        return refuse(DATA, reason);
+    }
+    if let Some(day) = args.complete_since {
+        result.complete_since = complete_since(&reader, &list, &file.records, day, zone)?;
+    }
+    let mut import = Import {
+        list,
+        page: Arc::default(),
+        as_of: as_of(&file.records, &args.file),
+        at: Timestamp::now(),
+        job_link: config.reports.job_link.clone(),
+    };
+    let mut operator = Operator::open(&config.store.path)?;
+    result.outcome = store_parts(&mut operator, &mut import, &file.records, args.dry_run)?;
+    result.stored = !args.dry_run;
+    if result.stored {
+        if let Some(since) = result.complete_since {
+            operator.note_complete_import(CompleteImport {
+                route: args.route.as_str().to_owned(),
+                business: args.business.clone(),
+                since,
+            })?;
+        }
+        // Without a daemon, the next run sends what sinks ask for.
+        let path = &config.store.path;
+        let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
+        super::index_log(path);
+    }
+    out.done(&result, &format!("{}{}", described(&result), told(&result)))
+}
+
+/// Records of a business that is polled have its name.
+fn check_business(config: &Config, args: &Args) -> anyhow::Result<()> {
+    let polled = config.workspace.polled_businesses();
+    if polled.contains(&args.business) {
+        return Ok(());
+    }
+    let names: Vec<&str> = config.workspace.businesses.iter().map(|id| &**id).collect();
+    let reason = if names.is_empty() {
+        "the configuration polls the default business only: leave --business out".to_owned()
+    } else {
+        format!(
+            "name the business of the records with --business: {}",
+            names.join(" or ")
+        )
+    };
+    refuse(USAGE, reason)
+}
+
+/// Up to when the file shows its records: when the newest of them was made or changed. A file may
+/// have been copied since.
+fn as_of(records: &[FileRecord], file: &std::path::Path) -> Timestamp {
+    let newest = records.iter().filter_map(|record| record.newest_at).max();
+    if let Some(at) = newest {
+        return at;
+    }
+    let written = std::fs::metadata(file).and_then(|facts| facts.modified());
+    match written {
+        Ok(at) => Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH),
+        Err(_) => Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// Stores the records, each part in a transaction of its own. An import that was interrupted goes on
+/// when the same command runs again.
+fn store_parts(
+    operator: &mut Operator,
+    import: &mut Import,
+    records: &[FileRecord],
+    is_trial: bool,
+) -> anyhow::Result<ImportOutcome> {
+    let bar = Bar::rows();
+    let mut outcome = ImportOutcome::default();
+    let mut done = 0;
+    for part in records.chunks(PART) {
+        import.page = Arc::new(page(part));
+        outcome.add(&operator.import(import, is_trial)?);
+        done += part.len() as u64;
+        bar.at(done, records.len() as u64);
+    }
+    Ok(outcome)
+}
+
+/// The records as a page of the workspace has them.
+fn page(part: &[FileRecord]) -> Page {
+    let mut body = String::from("[");
+    let mut records = Vec::with_capacity(part.len());
+    for record in part {
+        if !records.is_empty() {
+            body.push(',');
+        }
+        let start = body.len();
+        body.push_str(&record.text);
+        let read = Record::read(&body, start..body.len());
+        records.push(read.expect("a record of the file is an object with an id"));
+    }
+    body.push(']');
+    Page::new(body, records)
+}
+
+/// Since when the file and the polls together have every record; `None` if the polls alone do.
+///
+/// # Errors
+/// If records may be missing between the newest of the file and the first poll.
+fn complete_since(
+    reader: &Reader,
+    list: &PollerId,
+    records: &[FileRecord],
+    day: Date,
+    zone: &TimeZone,
+) -> anyhow::Result<Option<Timestamp>> {
+    let since = day.to_zoned_datetime(zone.clone())?.timestamp();
+    let is_own = |row: &PollerRow| row.id().as_ref() == Some(list);
+    let Some(poller) = reader.pollers()?.into_iter().find(is_own) else {
+        return refuse(
+            DATA,
+            format!("{list} was not polled yet: run the daemon first, then import again"),
+        );
+    };
+    let Some(polled_since) = &poller.complete_since else {
+        return Ok(None);
+    };
+    let polled_since: Timestamp = polled_since.parse()?;
+    if since >= polled_since {
+        return Ok(None);
+    }
+    let newest = records.iter().filter_map(|record| record.created_at).max();
+    if newest >= Some(polled_since) {
+        return Ok(Some(since));
+    }
+    let last = reader.newest_shown_before(list, polled_since)?;
+    let is_in_file = |id: &String| records.iter().any(|record| record.id.as_str() == id);
+    if last.as_ref().is_some_and(is_in_file) {
+        return Ok(Some(since));
+    }
+    refuse(
+        DATA,
+        format!(
+            "the file does not reach the polls, which have every record of {list} since \
+             {polled_since}: records may be missing between its newest row and that time. Export \
+             the newest records as well, or leave --complete-since out"
+        ),
+    )
+}
+
+/// What the file has, for people.
+fn described(result: &ImportResult) -> String {
+    let records = count(result.records, "record", "records");
+    let mut text = format!("the file has {records} of {}\n", result.route);
+    for TakenColumn { field, column } in &result.fields {
+        text += &format!("  {field:<22} from {:?}\n", cell(column, 60));
+    }
+    if !result.other_columns.is_empty() {
+        let columns: Vec<String> = result.other_columns.iter().map(|c| cell(c, 40)).collect();
+        text += &format!(
+            "not taken: {} (take a column with --map FIELD=COLUMN)\n",
+            columns.join(", ")
+        );
+    }
+    if result.left_out > 0 {
+        let rows = count(result.left_out, "row was", "rows were");
+        text += &format!("{rows} left out: no id, or the id of an earlier row\n");
+    }
+    for unread in &result.unread {
+        text += &format!(
+            "{} of {} cannot be read, for example {:?}: name the format with --date-format, or \
+             correct the file\n",
+            count(unread.values, "value", "values"),
+            unread.field,
+            cell(&unread.example, 40)
+        );
+    }
+    text + &result.agreement.told()
+}
+
+/// What was done, for people.
+fn told(result: &ImportResult) -> String {
+    let outcome = &result.outcome;
+    let verb = if result.stored {
+        "stored"
+    } else {
+        "would store"
+    };
+    let mut text = format!("{verb} {}", count(outcome.stored, "record", "records"));
+    if outcome.replaced > 0 {
+        text += &format!(", and {} of an earlier import anew", outcome.replaced);
+    }
+    text += &format!(
+        "; {} are in the mirror and stay as they are\n",
+        outcome.known
+    );
+    if outcome.newer > 0 {
+        text += &format!(
+            "{} newer than the last poll: left to the next one\n",
+            count(outcome.newer, "record is", "records are")
+        );
+    }
+    if outcome.repaired > 0 {
+        text += &format!("{} of them were missing in a gap\n", outcome.repaired);
+    }
+    if let Some(since) = result.complete_since {
+        text += &format!(
+            "reports take the list as complete since {}, by import\n",
+            super::moment::shown(&since.to_string())
+        );
+    }
+    if !result.stored {
+        text += "nothing was stored: run the same command without --dry-run\n";
+    }
+    text
+}

@@ -1,0 +1,245 @@
+//! Reading a file as rows under named columns. Each value is JSON text, as in a record; what it
+//! means is decided elsewhere.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::value::RawValue;
+
+use crate::cli::exit::{DATA, USAGE, refuse};
+
+/// The largest file that is read, as it is held in memory.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The value of an empty cell.
+pub(super) const NULL: &str = "null";
+
+/// The rows of a file.
+pub(super) struct Sheet {
+    /// The names of the columns.
+    pub(super) columns: Vec<String>,
+    /// Of each row the JSON text of each column.
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+/// Reads a file by the end of its name.
+pub(super) fn read(path: &Path) -> anyhow::Result<Sheet> {
+    let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
+    let is_known = ["csv", "txt", "tsv", "ndjson", "jsonl", "xlsx"];
+    if !is_known.iter().any(|known| ending == *known) {
+        return refuse(
+            USAGE,
+            "the name of the file must end with .csv, .xlsx or .ndjson, as what it holds",
+        );
+    }
+    let bytes = bytes_of(path).with_context(|| format!("reading {}", path.display()))?;
+    let sheet = if ending == "xlsx" {
+        of_spreadsheet(bytes)?
+    } else {
+        let text = text_of(bytes)?;
+        if ending == "ndjson" || ending == "jsonl" {
+            of_ndjson(&text)?
+        } else {
+            of_csv(&text)?
+        }
+    };
+    if sheet.rows.is_empty() {
+        return refuse(DATA, "the file has no row under the names of its columns");
+    }
+    Ok(sheet)
+}
+
+fn bytes_of(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return refuse(DATA, "the file is larger than 256 MiB: divide it");
+    }
+    Ok(bytes)
+}
+
+fn text_of(bytes: Vec<u8>) -> anyhow::Result<String> {
+    let Ok(text) = String::from_utf8(bytes) else {
+        return refuse(
+            DATA,
+            "the file is not UTF-8: save it as \"CSV UTF-8\", or as XLSX",
+        );
+    };
+    Ok(text.trim_start_matches('\u{feff}').to_owned())
+}
+
+/// A text as JSON; an empty one is null.
+fn json_text(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        return NULL.to_owned();
+    }
+    serde_json::to_string(text).expect("a text can always be written as JSON")
+}
+
+fn of_csv(text: &str) -> anyhow::Result<Sheet> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter(text))
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let mut columns = Vec::new();
+    for name in reader.headers()? {
+        columns.push(name.trim().to_owned());
+    }
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.context("the file is no CSV")?;
+        let mut row = Vec::with_capacity(columns.len());
+        for place in 0..columns.len() {
+            row.push(json_text(record.get(place).unwrap_or_default()));
+        }
+        rows.push(row);
+    }
+    Ok(Sheet { columns, rows })
+}
+
+/// What stands between the names in the first line: the most frequent of the usual signs.
+fn delimiter(text: &str) -> u8 {
+    let first = text.lines().next().unwrap_or_default();
+    let mut best = b',';
+    let mut most = 0;
+    for sign in [b',', b';', b'\t', b'|'] {
+        let count = first.bytes().filter(|byte| *byte == sign).count();
+        if count > most {
+            best = sign;
+            most = count;
+        }
+    }
+    best
+}
+
+fn of_ndjson(text: &str) -> anyhow::Result<Sheet> {
+    let mut columns: Vec<String> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut rows = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let record: Result<Vec<(String, Box<RawValue>)>, _> = members(line);
+        let Ok(record) = record else {
+            return refuse(
+                DATA,
+                format!("line {number} is no JSON object: each line must be one"),
+            );
+        };
+        let mut row = vec![NULL.to_owned(); columns.len()];
+        for (name, value) in record {
+            let place = *places.entry(name.clone()).or_insert_with(|| {
+                columns.push(name);
+                columns.len() - 1
+            });
+            if row.len() <= place {
+                row.resize(place + 1, NULL.to_owned());
+            }
+            row[place] = value.get().to_owned();
+        }
+        rows.push(row);
+    }
+    for row in &mut rows {
+        row.resize(columns.len(), NULL.to_owned());
+    }
+    Ok(Sheet { columns, rows })
+}
+
+/// The members of a JSON object, in their order and as they are written.
+fn members(line: &str) -> Result<Vec<(String, Box<RawValue>)>, serde_json::Error> {
+    let fields: shopmirror_core::record::Fields<'_> = serde_json::from_str(line)?;
+    let mut members = Vec::with_capacity(fields.len());
+    for (name, value) in fields.iter() {
+        members.push((name.to_owned(), RawValue::from_string(value.to_owned())?));
+    }
+    Ok(members)
+}
+
+#[cfg(feature = "spreadsheets")]
+fn of_spreadsheet(bytes: Vec<u8>) -> anyhow::Result<Sheet> {
+    use calamine::{Reader as _, Xlsx, open_workbook_from_rs};
+
+    let book: Result<Xlsx<_>, _> = open_workbook_from_rs(std::io::Cursor::new(bytes));
+    let mut book = book.context("the file is no XLSX")?;
+    let Some(first) = book.worksheet_range_at(0) else {
+        return refuse(DATA, "the file has no sheet");
+    };
+    let range = first.context("the first sheet cannot be read")?;
+    let mut lines = range.rows();
+    let mut columns = Vec::new();
+    for name in lines.next().unwrap_or_default() {
+        columns.push(name.to_string().trim().to_owned());
+    }
+    let mut rows = Vec::new();
+    for line in lines {
+        let row: Vec<String> = line.iter().map(json_of_cell).collect();
+        if row.iter().any(|value| value != NULL) {
+            rows.push(row);
+        }
+    }
+    Ok(Sheet { columns, rows })
+}
+
+/// The value of a cell. A time is written without a zone, as the sheet shows it.
+#[cfg(feature = "spreadsheets")]
+fn json_of_cell(cell: &calamine::Data) -> String {
+    use calamine::Data;
+
+    match cell {
+        Data::Int(number) => number.to_string(),
+        // Whole numbers are ids as well.
+        Data::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
+            format!("{number:.0}")
+        }
+        Data::Float(number) => number.to_string(),
+        Data::Bool(truth) => truth.to_string(),
+        Data::DateTime(time) if time.is_datetime() => {
+            let (year, month, day, hour, minute, second, _) = time.to_ymd_hms_milli();
+            if (hour, minute, second) == (0, 0, 0) {
+                return format!("\"{year:04}-{month:02}-{day:02}\"");
+            }
+            format!("\"{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}\"")
+        }
+        Data::DateTime(length) => length.as_f64().to_string(),
+        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => json_text(text),
+        Data::Error(_) | Data::Empty => NULL.to_owned(),
+    }
+}
+
+#[cfg(not(feature = "spreadsheets"))]
+fn of_spreadsheet(_: Vec<u8>) -> anyhow::Result<Sheet> {
+    refuse(
+        USAGE,
+        "this build reads no XLSX (the packages do): save the file as \"CSV UTF-8\"",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_csv_is_read_with_the_sign_between_its_names() {
+        let text = "Job ID;Name;Note\r\n12;\"Fischer; Ann\";\r\n13;Bob\r\n";
+        let sheet = of_csv(text).unwrap();
+        assert_eq!(sheet.columns, ["Job ID", "Name", "Note"]);
+        assert_eq!(sheet.rows[0], [r#""12""#, r#""Fischer; Ann""#, NULL]);
+        assert_eq!(sheet.rows[1], [r#""13""#, r#""Bob""#, NULL]);
+        assert_eq!(delimiter("id\tname"), b'\t');
+    }
+
+    #[test]
+    fn a_line_of_ndjson_may_lack_what_others_have() {
+        let sheet = of_ndjson("{\"id\":1,\"paid\":10.10}\n\n{\"id\":2,\"note\":\"x\"}\n").unwrap();
+        assert_eq!(sheet.columns, ["id", "paid", "note"]);
+        assert_eq!(sheet.rows, [["1", "10.10", NULL], ["2", NULL, "\"x\""]]);
+        assert!(of_ndjson("[1]").is_err() && of_ndjson("{\"id\":").is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Older records that an operator imports beside polls.
+
+use super::search::{kinds, page};
+use super::*;
+use crate::store::fixtures::Poll;
+use crate::store::sql::Sql;
+use crate::store::{Import, ImportOutcome, Operator, PollerRow};
+
+fn import(records: &[(i64, &str)]) -> Import {
+    Import {
+        list: PollerId {
+            route: Route::Leads,
+            business: None,
+        },
+        page: Arc::new(page(records)),
+        as_of: jiff::Timestamp::from_second(1_700_000_000).unwrap(),
+        at: jiff::Timestamp::from_second(1_800_000_100).unwrap(),
+        job_link: None,
+    }
+}
+
+fn texts(records: &[(i64, &str)]) -> Vec<String> {
+    let page = page(records);
+    let texts = page.records().iter().map(|record| page.text(record));
+    texts.map(str::to_owned).collect()
+}
+
+async fn rows(store: &Store, sql: &str) -> Vec<String> {
+    let sql = sql.to_owned();
+    let read = move |reader: &crate::store::Reader| Ok(reader.connection.values(&sql, [])?);
+    store.read(read).await.unwrap()
+}
+
+async fn pollers(store: &Store) -> Vec<PollerRow> {
+    store.read(|reader| reader.pollers()).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_import_stores_what_no_poll_has_shown_and_changes_nothing_else() {
+    let (_dir, store) = fixtures::open();
+    let newest = texts(&[(8, "Hal"), (7, "Gil"), (6, "Fay")]);
+    Poll::USUAL.shows(&store, &newest).await;
+    let before = pollers(&store).await;
+    let mut operator = Operator::open(store.path()).unwrap();
+    let file = import(&[(9, "Ida"), (7, "Other"), (2, "Bea"), (1, "Ann")]);
+    let expected = ImportOutcome {
+        stored: 2,
+        known: 1,
+        newer: 1,
+        ..ImportOutcome::default()
+    };
+    let trial = operator.import(&file, true).unwrap();
+    assert_eq!(trial, expected);
+    assert_eq!(kinds(&store).await.len(), 3, "a trial stores nothing");
+    assert_eq!(operator.import(&file, false).unwrap(), expected);
+    assert_eq!(pollers(&store).await, before);
+    let sql = "SELECT id || ' ' || name || ' ' || coalesce(_via, '-') FROM leads ORDER BY id";
+    let stored = [
+        "1 Ann import",
+        "2 Bea import",
+        "6 Fay -",
+        "7 Gil -",
+        "8 Hal -",
+    ];
+    assert_eq!(rows(&store, sql).await, stored);
+    let sql = "SELECT DISTINCT kind FROM changes";
+    assert_eq!(rows(&store, sql).await, ["baseline"]);
+    // What the file shows is older than the import.
+    let sql = "SELECT _last_seen_at FROM leads WHERE id = '1'";
+    assert_eq!(rows(&store, sql).await, ["2023-11-14T22:13:20.000000Z"]);
+
+    // A poll finds what is newer, as if there was no import.
+    let next = texts(&[(9, "Ida"), (8, "Hal"), (7, "Gil")]);
+    let outcome = Poll::at(200).shows(&store, &next).await;
+    assert!(outcome.contiguity.is_proven());
+    assert_eq!((outcome.created, outcome.updated), (1, 0));
+}
+
+#[tokio::test]
+async fn the_first_poll_that_shows_an_imported_record_replaces_it_without_news() {
+    let (_dir, store) = fixtures::open();
+    Poll::USUAL
+        .shows(&store, &texts(&[(8, "Hal"), (7, "Gil")]))
+        .await;
+    let mut operator = Operator::open(store.path()).unwrap();
+    operator
+        .import(&import(&[(3, "Cid"), (2, "Bea"), (1, "Ann")]), false)
+        .unwrap();
+    let corrected = import(&[(3, "Cyd"), (1, "Ann")]);
+    let again = operator.import(&corrected, false).unwrap();
+    assert_eq!((again.replaced, again.known), (1, 1));
+
+    let shown = texts(&[(2, "Bella"), (1, "Ann"), (8, "Hal"), (7, "Gil")]);
+    let outcome = Poll::at(200).shows(&store, &shown).await;
+    assert_eq!((outcome.created, outcome.updated), (0, 0));
+    let sql = "
+        SELECT id || ' ' || name || ' ' || coalesce(_via, '-')
+        FROM leads
+        WHERE id < '7'
+        ORDER BY id";
+    assert_eq!(
+        rows(&store, sql).await,
+        ["1 Ann -", "2 Bella -", "3 Cyd import"]
+    );
+    let sql = "SELECT DISTINCT kind FROM changes";
+    assert_eq!(rows(&store, sql).await, ["baseline"]);
+
+    // From then on a change is one.
+    let edited = texts(&[(2, "Bettina"), (1, "Ann"), (8, "Hal"), (7, "Gil")]);
+    assert_eq!(Poll::at(230).shows(&store, &edited).await.updated, 1);
+    let findings = store.read(|reader| reader.verify(&mut |_, _| {})).await;
+    for finding in findings.unwrap() {
+        assert!(finding.ok, "{finding:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_imported_record_repairs_the_gap_that_it_lies_in() {
+    let (_dir, store) = fixtures::open();
+    Poll::USUAL
+        .shows(&store, &texts(&[(2, "Bea"), (1, "Ann")]))
+        .await;
+    let poll = Poll {
+        limit: 2,
+        ..Poll::at(60)
+    };
+    poll.shows(&store, &texts(&[(6, "Fay"), (5, "Eve")])).await;
+    let mut operator = Operator::open(store.path()).unwrap();
+    let imported = operator.import(&import(&[(4, "Dan"), (3, "Cid")]), false);
+    assert_eq!(imported.unwrap().repaired, 2);
+    let sql = "SELECT state || ' ' || repaired FROM gaps";
+    assert_eq!(rows(&store, sql).await, ["partly_repaired 2"]);
+    let sql = "SELECT kind FROM changes WHERE record_id IN ('3', '4')";
+    assert_eq!(rows(&store, sql).await, ["baseline", "baseline"]);
+}
