@@ -125,6 +125,8 @@ impl NatsSink {
             // The engine connects again at its next attempt. Without a limit, a client that was
             // given up would reconnect for ever; 0 would be no limit.
             .max_reconnects(1)
+            // The credentials go to the configured server, not to others that it names.
+            .ignore_discovered_servers()
             .event_callback(move |event| {
                 if matches!(event, Event::Disconnected | Event::Closed) {
                     loses.cancel();
