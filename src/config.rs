@@ -58,7 +58,7 @@ pub use servers::{MqttSettings, NatsSettings, PostgresSettings, S3Settings};
 pub use servers::{is_on_this_machine, postgres_target};
 pub use sink_url::SinkUrl;
 pub use sinks::{SINK_VERBS, SinkFilter, SinkKind, SinkSettings, Start};
-pub use status::StatusSettings;
+pub use status::{Role, StatusSettings, Token};
 pub use store::{BackupSettings, StoreSettings};
 pub use webhook::WebhookSettings;
 pub use workspace::{Auth, KeyError, KeySource, WorkspaceSettings, checked_key};

@@ -20,10 +20,12 @@ mod records;
 mod reports;
 mod respond;
 mod server;
+mod sign_in;
 mod spark;
 mod system;
 mod text;
 mod titles;
+mod wrong_tokens;
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,12 +38,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ReportsSettings, StatusSettings};
+use crate::net::server_certificate::ServerCertificate;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use context::PageContext;
 
-/// How long to wait before the address is tried again.
-const BIND_AGAIN: Duration = Duration::from_secs(5);
+/// How long to wait before a page that could not be opened is tried again.
+const OPEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// The settings of the page; if one changes, the page is opened again.
 #[derive(Clone, PartialEq)]
@@ -63,7 +66,7 @@ pub enum PageState {
     #[default]
     Closed,
     /// It is open at this address.
-    Open(SocketAddr),
+    Open(String),
     /// It cannot be opened for this reason, and is tried again.
     Refused(String),
 }
@@ -71,11 +74,18 @@ pub enum PageState {
 /// Takes the status; `None` if the daemon's tasks do not answer.
 pub type Ask = Box<dyn Fn() -> BoxFuture<'static, Option<WorkspaceStatus>> + Send + Sync>;
 
+/// An open page: its listener, and its certificate if it is served over TLS.
+struct Opened {
+    listener: TcpListener,
+    address: SocketAddr,
+    certificate: Option<ServerCertificate>,
+}
+
 impl StatusPage {
     /// Serves the page until `stop`. `publish` is called with each state of the page.
     ///
-    /// An address that cannot be opened is logged once and tried again: polling and delivery do
-    /// not need the page.
+    /// A page that cannot be opened is logged once and tried again: polling and delivery do not
+    /// need it.
     pub async fn run(
         self,
         store: Store,
@@ -83,15 +93,88 @@ impl StatusPage {
         ask: Ask,
         stop: CancellationToken,
     ) {
-        let Some(listener) = open(self.settings.listen, &publish, &stop).await else {
+        let Some(opened) = self.open(&publish, &stop).await else {
             publish(PageState::Closed);
             return;
         };
-        let address = listener.local_addr().unwrap_or(self.settings.listen);
-        publish(PageState::Open(address));
+        publish(PageState::Open(opened.url()));
         let context = Arc::new(PageContext::new(self, store, ask));
-        server::serve(listener, respond::router(context), stop).await;
+        let router = respond::router(context);
+        let Opened {
+            listener,
+            certificate,
+            ..
+        } = opened;
+        match certificate {
+            Some(certificate) => {
+                tokio::join!(
+                    server::serve_tls(listener, router, &certificate, &stop),
+                    certificate.follow(&stop),
+                );
+            }
+            None => server::serve(listener, router, &stop).await,
+        }
         publish(PageState::Closed);
+    }
+
+    /// Opens the page; `None` if stopped before that was possible.
+    async fn open(&self, publish: impl Fn(PageState), stop: &CancellationToken) -> Option<Opened> {
+        let mut is_refused = false;
+        loop {
+            match self.try_open().await {
+                Ok(opened) => {
+                    let address = opened.url();
+                    if is_refused {
+                        // At the priority of the error, so that who reads only errors sees its end.
+                        tracing::error!(%address, "the status page is open now");
+                    } else {
+                        tracing::info!(%address, "the status page is open");
+                    }
+                    return Some(opened);
+                }
+                Err(why) if !is_refused => {
+                    is_refused = true;
+                    tracing::error!("the status page cannot be opened: {why}; trying again");
+                    publish(PageState::Refused(why));
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(OPEN_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Opens the page, or says why that is not possible and what to do.
+    async fn try_open(&self) -> Result<Opened, String> {
+        let mut certificate = None;
+        if let Some((file, key)) = self.settings.certificate() {
+            match ServerCertificate::open(file, key) {
+                Ok(opened) => certificate = Some(opened),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let address = self.settings.listen;
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Opened {
+                address: listener.local_addr().unwrap_or(address),
+                listener,
+                certificate,
+            }),
+            Err(error) => Err(format!("{address}: {error}; {}", advice(&error))),
+        }
+    }
+}
+
+impl Opened {
+    fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{}/", self.address)
     }
 }
 
@@ -108,40 +191,5 @@ fn advice(error: &io::Error) -> &'static str {
             "this machine does not have the address: correct `listen` in [status]"
         }
         _ => "correct `listen` in [status]",
-    }
-}
-
-/// Listens on the address; `None` if stopped before that was possible.
-async fn open(
-    address: SocketAddr,
-    publish: impl Fn(PageState),
-    stop: &CancellationToken,
-) -> Option<TcpListener> {
-    let mut is_refused = false;
-    loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => {
-                let address = listener.local_addr().unwrap_or(address);
-                let address = format!("http://{address}/");
-                if is_refused {
-                    // At the priority of the error, so that who reads only errors sees its end.
-                    tracing::error!(%address, "the status page is open now");
-                } else {
-                    tracing::info!(%address, "the status page is open");
-                }
-                return Some(listener);
-            }
-            Err(error) if !is_refused => {
-                is_refused = true;
-                let why = format!("{address}: {error}; {}", advice(&error));
-                tracing::error!("the status page cannot be opened at {why}; trying again");
-                publish(PageState::Refused(why));
-            }
-            Err(_) => {}
-        }
-        tokio::select! {
-            () = stop.cancelled() => return None,
-            () = tokio::time::sleep(BIND_AGAIN) => {}
-        }
     }
 }

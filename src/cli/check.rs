@@ -1,6 +1,7 @@
 //! `check`: tests the configuration, the key, the address and the sinks, and prints what to do
 //! about each problem. Writes nothing.
 
+mod page;
 mod reports;
 pub(super) mod samples;
 mod sink;
@@ -212,6 +213,7 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
         if args.sink.is_none() {
             store::check(path, &config, report);
             store::check_backup(&config, report);
+            page::check(&config, report);
             workspace::check(&config, report).await;
         }
         for sink in &sinks {

@@ -24,7 +24,7 @@ impl DaemonHandle {
         let state = self.state.borrow();
         let (page, page_refused) = match &state.page {
             PageState::Closed => (None, None),
-            PageState::Open(address) => (Some(format!("http://{address}/")), None),
+            PageState::Open(address) => (Some(address.clone()), None),
             PageState::Refused(why) => (None, Some(why.clone())),
         };
         let status = WorkspaceStatus {

@@ -1,4 +1,4 @@
-//! Who may read the page: the rules for `Host`, `Sec-Fetch-Site` and the token. Pure.
+//! From where the page may be read: the rules for `Host` and `Sec-Fetch-Site`. Pure.
 //!
 //! A foreign web page can make a browser send requests to this machine. It is refused because its
 //! name is in `Host` (DNS rebinding), or because the browser marks the request as one from another
@@ -7,17 +7,17 @@
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use secrecy::ExposeSecret;
-use subtle::ConstantTimeEq;
 
 use crate::config::StatusSettings;
 
 /// The refusal of a request that the settings do not allow to answer.
-pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<Response> {
+pub(super) fn refusal(
+    settings: &StatusSettings,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Option<Response> {
     let is_own = match requested_host(headers) {
         Some(host) => is_own(settings, &host),
         None => false,
@@ -27,23 +27,11 @@ pub(super) fn refusal(settings: &StatusSettings, headers: &HeaderMap) -> Option<
                     `hosts` in [status]\n";
         return Some((StatusCode::MISDIRECTED_REQUEST, text).into_response());
     }
-    if is_from_elsewhere(headers) {
+    if is_from_elsewhere(method, headers) {
         let text = "a page of another site may not read this one\n";
         return Some((StatusCode::FORBIDDEN, text).into_response());
     }
-    let token = settings.token.as_ref()?.expose_secret().as_bytes();
-    if let Some(sent) = sent_token(headers)
-        && sent.ct_eq(token).into()
-    {
-        return None;
-    }
-    let text = "the token is needed: send it as `Authorization: Bearer`, or as the password with \
-                any user name\n";
-    let challenge = [(
-        header::WWW_AUTHENTICATE,
-        "Basic realm=\"shopmirror\", charset=\"UTF-8\"",
-    )];
-    Some((StatusCode::UNAUTHORIZED, challenge, text).into_response())
+    None
 }
 
 /// True if the name cannot be a foreign one that was pointed at this machine.
@@ -72,27 +60,16 @@ fn requested_host(headers: &HeaderMap) -> Option<Authority> {
 
 /// True if a browser says that a page of another site makes the request. Following a link to the
 /// page is allowed.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
     let Some(site) = headers.get("sec-fetch-site") else {
         return false;
     };
-    let is_link = headers
+    if site == "same-origin" || site == "none" {
+        return false;
+    }
+    let is_navigation = headers
         .get("sec-fetch-mode")
         .is_some_and(|mode| mode == "navigate");
-    site != "same-origin" && site != "none" && !is_link
-}
-
-/// The token as `Bearer`, or as the password of `Basic`, which browsers ask for.
-fn sent_token(headers: &HeaderMap) -> Option<Vec<u8>> {
-    let sent = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, value) = sent.split_once(' ')?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        return Some(value.trim().as_bytes().to_vec());
-    }
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    let pair = STANDARD.decode(value.trim()).ok()?;
-    let colon = pair.iter().position(|byte| *byte == b':')?;
-    Some(pair[colon + 1..].to_vec())
+    let is_link = is_navigation && method == Method::GET;
+    !is_link
 }

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::cached::Cached;
 use super::not_shown::NotShown;
+use super::sign_in::SignIn;
 use super::{Ask, StatusPage};
 use crate::report::{self, Home, Range, Report};
 use crate::status::WorkspaceStatus;
@@ -53,6 +54,7 @@ pub(super) struct PageContext {
     ask: Ask,
     store: Store,
     pub(super) page: StatusPage,
+    pub(super) sign_in: SignIn,
     reads: Arc<Semaphore>,
     /// One permit: a second request for a report waits here, where it holds up no other page.
     report_reads: Arc<Semaphore>,
@@ -68,6 +70,7 @@ impl PageContext {
             newest: Cached::default(),
             ask,
             store,
+            sign_in: SignIn::new(&page.settings),
             page,
             reads: Arc::new(Semaphore::new(READS_MAX)),
             report_reads: Arc::new(Semaphore::new(1)),

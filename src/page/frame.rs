@@ -40,6 +40,9 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
                             button { "Find" }
                         }
                     }
+                    @if context.sign_in.is_needed() {
+                        form.sign-out action="sign-out" method="post" { button { "Sign out" } }
+                    }
                 }
                 main { (body) }
                 @if is_live {

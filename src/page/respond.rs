@@ -1,13 +1,14 @@
 //! What each address returns, and the headers of every response.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router, body};
 use maud::html;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,8 +17,11 @@ use super::context::PageContext;
 use super::frame::framed;
 use super::live::Live;
 use super::not_shown::NotShown;
+use super::server::ClientAddress;
+use super::sign_in::{Denied, SignIn};
 use super::text::{message, shown};
 use super::{access, find, metrics, record, records, reports};
+use crate::config::Role;
 use crate::report::Range;
 use crate::status::WorkspaceStatus;
 use crate::store::Reader;
@@ -149,17 +153,77 @@ fn readiness(status: &WorkspaceStatus) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
-/// Refuses a request that may not be answered, and adds the headers.
+/// The addresses that hold nothing of this installation.
+const FOR_ALL: [&str; 3] = ["/healthz", "/page.css", "/icon.svg"];
+/// The addresses that hold no record: every token is enough.
+const FOR_EACH_TOKEN: [&str; 2] = ["/readyz", "/metrics"];
+/// The most bytes of the form that asks for a token.
+const FORM_MAX: usize = 4096;
+
+/// Answers a request if its sender may see what it asks for, and adds the headers.
 async fn guard(
     State(context): State<Arc<PageContext>>,
+    Extension(ClientAddress(address)): Extension<ClientAddress>,
     request: Request,
     next: Next,
 ) -> impl IntoResponse {
-    let response = match access::refusal(&context.page.settings, request.headers()) {
-        None => next.run(request).await,
+    let settings = &context.page.settings;
+    let response = match access::refusal(settings, request.method(), request.headers()) {
         Some(refusal) => refusal,
+        None => admit(&context, address, request, next).await,
     };
     (HEADERS, response)
+}
+
+async fn admit(
+    context: &Arc<PageContext>,
+    address: IpAddr,
+    request: Request,
+    next: Next,
+) -> Response {
+    let sign_in = &context.sign_in;
+    let path = request.uri().path();
+    if FOR_ALL.contains(&path) {
+        return next.run(request).await;
+    }
+    if request.method() == Method::POST && sign_in.is_needed() {
+        return submit(sign_in, address, request).await;
+    }
+    let denied = match sign_in.role(request.headers(), address) {
+        Ok(role) if may_see(role, path) => return next.run(request).await,
+        Ok(Role::Wall) if path == "/" => return Redirect::to("./wall").into_response(),
+        Ok(_) => Denied::OtherRole,
+        Err(denied) => denied,
+    };
+    sign_in.deny(denied, accepts_pages(request.headers()))
+}
+
+/// Answers what the form of a browser sends: a token, or the wish to sign out.
+async fn submit(sign_in: &SignIn, address: IpAddr, request: Request) -> Response {
+    if request.uri().path() == "/sign-out" {
+        return sign_in.sign_out();
+    }
+    let (head, body) = request.into_parts();
+    match body::to_bytes(body, FORM_MAX).await {
+        Ok(form) => sign_in.submit(&form, &head.uri, address),
+        Err(_) => (StatusCode::PAYLOAD_TOO_LARGE, "send a token\n").into_response(),
+    }
+}
+
+/// Whether a role may see what is at an address.
+fn may_see(role: Role, path: &str) -> bool {
+    match role {
+        Role::Owner => true,
+        Role::Wall => path == "/wall" || FOR_EACH_TOKEN.contains(&path),
+    }
+}
+
+/// Whether the client is a browser that would show a page.
+fn accepts_pages(headers: &HeaderMap) -> bool {
+    match headers.get(header::ACCEPT).map(HeaderValue::to_str) {
+        Some(Ok(types)) => types.contains("text/html"),
+        _ => false,
+    }
 }
 
 /// The query of Home.

@@ -3,18 +3,22 @@
 //! One connection serves one request. Sending the headers and the connection as a whole have a time
 //! limit, so that no client holds memory for longer than that.
 
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::net::connections;
+use crate::net::server_certificate::ServerCertificate;
 
 /// Connections at the same time, one for each open live page. More of them wait in the listener's
 /// queue.
@@ -26,12 +30,65 @@ const CONNECTION_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// The most bytes of a request's headers.
 const HEADERS_MAX: usize = 16 * 1024;
 
+/// The first byte of a client that speaks TLS.
+const TLS_HANDSHAKE: u8 = 0x16;
+const WITHOUT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain\r\nConnection: close\r\n\r\n\
+    This page is served over TLS: write https:// in front of its address.\n";
+
+/// From where a request comes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientAddress(pub(super) IpAddr);
+
 /// Serves until `stop`, then closes every connection.
-pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    connections::serve(listener, CONNECTIONS_MAX, &stop, |stream| {
-        converse(stream, router.clone())
+pub(super) async fn serve(listener: TcpListener, router: Router, stop: &CancellationToken) {
+    connections::serve(listener, CONNECTIONS_MAX, stop, |stream| {
+        let router = from_address(&router, &stream);
+        converse(stream, router)
     })
     .await;
+}
+
+/// As [`serve`], over TLS with the newest certificate.
+pub(super) async fn serve_tls(
+    listener: TcpListener,
+    router: Router,
+    certificate: &ServerCertificate,
+    stop: &CancellationToken,
+) {
+    connections::serve(listener, CONNECTIONS_MAX, stop, |stream| {
+        let router = from_address(&router, &stream);
+        converse_tls(stream, certificate.acceptor(), router)
+    })
+    .await;
+}
+
+/// The router for the requests of one connection.
+fn from_address(router: &Router, stream: &TcpStream) -> Router {
+    let address = match stream.peer_addr() {
+        Ok(address) => address.ip(),
+        // The client has left already.
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    router.clone().layer(Extension(ClientAddress(address)))
+}
+
+/// Agrees on TLS first. A browser that was sent to the address without it is told so.
+async fn converse_tls(mut stream: TcpStream, acceptor: TlsAcceptor, router: Router) {
+    let mut first = [0];
+    let agreeing = async {
+        stream.peek(&mut first).await?;
+        if first[0] != TLS_HANDSHAKE {
+            stream.write_all(WITHOUT_TLS).await?;
+            stream.shutdown().await?;
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        acceptor.accept(stream).await
+    };
+    // An error means that the client left, or does not take the certificate.
+    if let Ok(Ok(stream)) = timeout(HEADERS_LIMIT, agreeing).await {
+        converse(stream, router).await;
+    }
 }
 
 async fn converse<S>(stream: S, router: Router)

@@ -2,6 +2,7 @@
 
 mod access;
 mod owner;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -73,9 +74,24 @@ impl Site {
             .chain(headers)
             .map(|header| format!("{header}\r\n"))
             .collect();
-        let mut stream = self
-            .send(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n"))
-            .await;
+        self.reply_to(&format!("{method} {path} HTTP/1.1\r\n{headers}\r\n"))
+            .await
+    }
+
+    /// Sends a form.
+    async fn post(&self, path: &str, form: &str, headers: &[&str]) -> Reply {
+        let length = form.len();
+        let mut text = format!("POST {path} HTTP/1.1\r\nHost: {}\r\n", self.address);
+        text += "Content-Type: application/x-www-form-urlencoded\r\n";
+        text += &format!("Content-Length: {length}\r\n");
+        for header in headers {
+            text += &format!("{header}\r\n");
+        }
+        self.reply_to(&format!("{text}\r\n{form}")).await
+    }
+
+    async fn reply_to(&self, request: &str) -> Reply {
+        let mut stream = self.send(request).await;
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
         let limit = Duration::from_secs(LIMIT_S);

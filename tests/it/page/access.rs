@@ -2,9 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 use super::{LISTEN, Site};
-use crate::support::Workspace;
+use crate::support::{Daemon, Place, Workspace};
 
 const TOKEN: &str = "CANARY0123456789abcdef";
 
@@ -69,34 +70,42 @@ async fn foreign_sites_and_other_methods_are_refused() {
     daemon.stop().await;
 }
 
+/// The page of a daemon at an address that other machines may reach, with these tokens; the test
+/// itself goes by loopback.
+async fn site_with(place: &Place, tokens: &str) -> (Daemon, Site) {
+    place.write("page-tokens", tokens);
+    place.configure(
+        "[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-tokens\"\nshow_records = true\n",
+    );
+    let daemon = place.started().await;
+    let open = Site::of(place).await;
+    let address = open.address.replace("0.0.0.0", "127.0.0.1");
+    (daemon, Site { address })
+}
+
 #[tokio::test]
-async fn with_a_token_nothing_is_answered_without_it() {
+async fn with_tokens_only_healthz_is_answered_without_one() {
     let workspace = Workspace::start().await;
     let place = workspace.place();
-    place.write("page-token", &format!("{TOKEN}\n"));
-    // An address that other machines may reach; the test itself goes by loopback.
-    place.configure("[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-token\"\n");
-    let daemon = place.started().await;
-    let open = Site::of(&place).await;
-    let site = Site {
-        address: open.address.replace("0.0.0.0", "127.0.0.1"),
-    };
-    for path in [
+    let (daemon, site) = site_with(&place, &format!("{TOKEN}\n")).await;
+    let paths = [
         "/",
         "/system",
         "/metrics",
+        "/readyz",
         "/api/status",
-        "/healthz",
+        "/page.js",
+        "/records",
         "/nothing",
-    ] {
+    ];
+    for path in paths {
         let refused = site.get(path).await;
         assert_eq!(refused.code, 401, "{path}: {refused:?}");
-        assert!(
-            refused
-                .header("www-authenticate")
-                .unwrap()
-                .starts_with("Basic ")
-        );
+        let challenge = refused.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Basic "), "{challenge}");
+    }
+    for path in ["/healthz", "/page.css", "/icon.svg"] {
+        assert_eq!(site.get(path).await.code, 200, "{path}");
     }
     let password = STANDARD.encode(format!("anna:{TOKEN}"));
     let user = STANDARD.encode(format!("{TOKEN}:"));
@@ -107,26 +116,164 @@ async fn with_a_token_nothing_is_answered_without_it() {
         "Basic !!",
         &format!("Basic {user}"),
     ] {
-        let wrong = site
-            .ask("GET", "/", &[&format!("Authorization: {sent}")])
-            .await;
+        let header = format!("Authorization: {sent}");
+        let wrong = site.ask("GET", "/", &[&header]).await;
         assert_eq!(wrong.code, 401, "{sent}: {wrong:?}");
     }
     for sent in [format!("Bearer {TOKEN}"), format!("Basic {password}")] {
         let header = format!("Authorization: {sent}");
-        let reply = site.ask("GET", "/healthz", &[&header]).await;
-        assert_eq!(reply.code, 200, "{reply:?}");
+        let reply = site.ask("GET", "/readyz", &[&header]).await;
+        assert_ne!(reply.code, 401, "{reply:?}");
         let page = site.ask("GET", "/", &[&header]).await;
+        assert_eq!(page.code, 200, "{page:?}");
         assert!(!page.body.contains("CANARY"), "{page:?}");
         for (host, code) in [("Host: 10.0.0.7:7780", 200), ("Host: evil.example", 421)] {
-            assert_eq!(
-                site.ask("GET", "/healthz", &[&header, host]).await.code,
-                code,
-                "{host}"
-            );
+            let reply = site.ask("GET", "/healthz", &[&header, host]).await;
+            assert_eq!(reply.code, code, "{host}");
         }
     }
     assert!(!place.status().await.to_string().contains("CANARY"));
     daemon.stop().await;
     assert!(!place.log().contains("CANARY"), "{}", place.log());
+}
+
+#[tokio::test]
+async fn a_token_of_the_wall_shows_nothing_else_of_the_shop() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let tokens = format!("anna owner {TOKEN}\nhall wall CANARY-of-the-wall-1\n");
+    let (daemon, site) = site_with(&place, &tokens).await;
+    let owner = format!("Authorization: Bearer {TOKEN}");
+    let wall = "Authorization: Bearer CANARY-of-the-wall-1";
+    for path in [
+        "/",
+        "/system",
+        "/records",
+        "/reports",
+        "/find?q=a",
+        "/api/status",
+    ] {
+        let reply = site.ask("GET", path, &[&owner]).await;
+        assert_eq!(reply.code, 200, "{path}: {reply:?}");
+        let code = if path == "/" { 303 } else { 404 };
+        for accept in ["Accept: */*", "Accept: text/html"] {
+            let reply = site.ask("GET", path, &[wall, accept]).await;
+            assert_eq!(reply.code, code, "{path}: {reply:?}");
+            assert!(!reply.body.contains("Records"), "{path}: {reply:?}");
+        }
+    }
+    assert_eq!(
+        site.ask("GET", "/", &[wall]).await.header("location"),
+        Some("./wall")
+    );
+    for path in ["/metrics", "/healthz"] {
+        assert_eq!(site.ask("GET", path, &[wall]).await.code, 200, "{path}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_by_a_form_and_out_again() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let (daemon, site) = site_with(&place, TOKEN).await;
+    let page = "/report?name=open-repairs";
+    let accept = "Accept: text/html,application/xhtml+xml;q=0.9";
+    let form = site.ask("GET", page, &[accept]).await;
+    assert_eq!((form.code, form.header("www-authenticate")), (401, None));
+    assert!(form.body.contains("type=\"password\""), "{form:?}");
+    assert_eq!(
+        site.get(page)
+            .await
+            .header("www-authenticate")
+            .map(|c| &c[..5]),
+        Some("Basic")
+    );
+
+    let mistyped = site.post(page, "token=CANARY0123456789abcdeF", &[]).await;
+    assert_eq!(mistyped.code, 401, "{mistyped:?}");
+    assert!(
+        mistyped.body.contains("not a token of this page"),
+        "{mistyped:?}"
+    );
+    let elsewhere = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"];
+    let foreign = site.post(page, &format!("token={TOKEN}"), &elsewhere).await;
+    assert_eq!((foreign.code, foreign.header("set-cookie")), (403, None));
+    let long = site.post(page, &"a".repeat(5_000), &[]).await;
+    assert_eq!(long.code, 413, "{long:?}");
+
+    let signed_in = site.post(page, &format!("token=+{TOKEN}%0D%0A"), &[]).await;
+    assert_eq!(signed_in.code, 303, "{signed_in:?}");
+    assert_eq!(
+        signed_in.header("location"),
+        Some("./report?name=open-repairs")
+    );
+    let cookie = signed_in.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Lax", "Max-Age=2592000"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(
+        !cookie.contains("CANARY") && !cookie.contains("Secure"),
+        "{cookie}"
+    );
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    let shown = site.ask("GET", page, &[accept, &cookie]).await;
+    assert_eq!(shown.code, 200, "{shown:?}");
+    assert!(shown.body.contains("Sign out"), "{shown:?}");
+
+    let signed_out = site
+        .ask("POST", "/sign-out", &[&cookie, "Content-Length: 0"])
+        .await;
+    assert_eq!(signed_out.header("location"), Some("./"));
+    assert!(
+        signed_out
+            .header("set-cookie")
+            .unwrap()
+            .contains("=; Path=/; Max-Age=0;")
+    );
+
+    // A token that leaves the file ends what it opened.
+    place.write("page-tokens", "CANARY-another-token\n");
+    assert_eq!(place.run(["reload"]).await.code, Some(0));
+    let port = site.address.rsplit(':').next().unwrap().to_owned();
+    let is_another = |status: &Value| status["page"].as_str().is_some_and(|p| !p.contains(&port));
+    place
+        .status_when("the page is open again", is_another)
+        .await;
+    let site = Site::of(&place).await;
+    let address = site.address.replace("0.0.0.0", "127.0.0.1");
+    let site = Site { address };
+    let ended = site.ask("GET", page, &[accept, &cookie]).await;
+    assert_eq!(ended.code, 401, "{ended:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn from_the_sixth_wrong_token_on_an_address_waits() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let (daemon, site) = site_with(&place, TOKEN).await;
+    let right = format!("Authorization: Bearer {TOKEN}");
+    let signed_in = site.post("/", &format!("token={TOKEN}"), &[]).await;
+    let cookie = signed_in.header("set-cookie").unwrap();
+    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    for number in 1..=7 {
+        let wrong = format!("Authorization: Bearer CANARY-wrong-{number}");
+        let reply = site.ask("GET", "/metrics", &[&wrong]).await;
+        assert_eq!(reply.code, if number < 6 { 401 } else { 429 }, "{reply:?}");
+    }
+    let reply = site.ask("GET", "/metrics", &[&right]).await;
+    let wait: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+    assert!(reply.code == 429 && (1..=30).contains(&wait), "{reply:?}");
+    let form = site
+        .post("/", &format!("token={TOKEN}"), &["Accept: text/html"])
+        .await;
+    assert!(
+        form.code == 429 && form.body.contains("half a minute"),
+        "{form:?}"
+    );
+    // Who is signed in already, behind the same router, goes on.
+    assert_eq!(site.ask("GET", "/metrics", &[&cookie]).await.code, 200);
+    assert_eq!(site.get("/healthz").await.code, 200);
+    daemon.stop().await;
 }

@@ -187,7 +187,11 @@ fn the_status_page() {
             ),
             (
                 "token_file = \"prose\"\nlisten = \"[::]:80\"",
-                &["2:14 at least 16 letters"],
+                &["2:14 must be one token alone, or a name, a role and a token"],
+            ),
+            (
+                "cert_file = \"page.pem\"\nlisten = \"127.0.0.1:80\"",
+                &["2:13 needs the other of `cert_file` and `key_file` beside it"],
             ),
         ],
     );

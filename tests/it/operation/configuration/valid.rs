@@ -134,8 +134,8 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     assert_eq!((jobs.ignore.len(), customers.ignore.len()), (2, 0));
     assert_eq!(leads.every, Some(Duration::from_secs(30)));
     assert_eq!(config.once_every, Some(Duration::from_secs(600)));
-    let token = config.status.as_ref().unwrap().token.as_ref().unwrap();
-    assert_eq!(token.expose_secret().len(), 24);
+    let token = &config.status.as_ref().unwrap().tokens[0];
+    assert_eq!(token.secret.expose_secret().len(), 24);
     let till = &config.reports.schedule["till"];
     assert_eq!((till.at, till.days.len()), (time(7, 30, 0, 0), 2));
 
