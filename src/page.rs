@@ -6,11 +6,13 @@
 //! taken.
 
 mod access;
+mod asked;
 mod cached;
 mod context;
 mod find;
 mod frame;
 mod home;
+mod list_form;
 mod live;
 mod metrics;
 mod not_shown;

@@ -14,6 +14,7 @@ mod gaps;
 mod handle;
 mod identity;
 mod ingest;
+mod list_query;
 mod log;
 mod maintenance;
 mod meta;
@@ -42,10 +43,12 @@ pub use handle::Store;
 pub use ingest::{
     CompleteImport, Import, ImportOutcome, PageOutcome, PollFacts, Search, SearchOutcome,
 };
+pub use list_query::{Filter, FilterWay, ListError, ListQuery, PageKey, Sort};
 pub use maintenance::Upkeep;
 pub use maintenance::backup::{CopyControl, CopyFacts, back_up};
 pub use maintenance::backup_folder::{BackupFile, BackupFolder};
 pub use maintenance::forget::Forgotten;
+pub use mirror::browse::{RecordColumn, RecordColumnKind, RecordList, RecordSelect};
 pub use mirror::field_rules::{FieldRule, FieldStatus};
 pub use mirror::history::RecordHistory;
 pub use mirror::job_links::{JobLink, missing_link};

@@ -69,11 +69,11 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     let question = Question {
         from: args.from,
         to: args.to,
-        until: None,
         by: args.by,
         business: args.business,
         set: args.set,
         currency: config.reports.currency.clone(),
+        ..Question::default()
     };
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())

@@ -1,93 +1,259 @@
-//! The records of a list, the last changed first, on only with `show_records = true`.
+//! The lists of records, on only with `show_records = true`.
+//!
+//! What an index answers is read at once. What reads a whole large list, as its number and its sums
+//! do, is read one at a time and not for long; if that ends early, the rows are shown without it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use shopmirror_core::record::Route;
 
 use super::context::PageContext;
-use super::frame::{framed, link, marked, pages};
+use super::frame::{framed, link, marked, record_link};
+use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
 use super::reports::download;
-use super::text::list_title;
-use super::titles::listed;
+use super::text::{label, list_title, moment, money, shown};
+use super::titles::TIME;
 use crate::config::ReportFormat;
-use crate::report::{RecordSheet, RecordsBook, csv_head, csv_values};
-use crate::store::{QueryLimits, QueryRows, Reader};
-use crate::text::number::whole;
+use crate::report::{
+    self, ColumnKind, RecordSheet, RecordTotals, RecordsBook, ReportError, csv_head, csv_values,
+    marked_amount, marked_count,
+};
+use crate::store::{
+    ListQuery, PageKey, QueryError, QueryLimits, QueryRows, Reader, RecordColumn, RecordColumnKind,
+    RecordList, SqlValue,
+};
+use crate::text::document;
+use crate::text::first_upper;
+use crate::text::number::{count, whole};
 
 /// Records on one page, and in one file.
 const PAGE_SIZE: usize = 50;
 const MAX_FILE: i64 = 10_000;
+/// A list of more records is read as a whole only by one request at a time.
+const LARGE: i64 = 20_000;
 const LIMITS: QueryLimits = QueryLimits {
     time: Duration::from_secs(5),
     bytes: 48 * 1024 * 1024,
     value_bytes: 16 * 1024 * 1024,
 };
+/// The columns of the key and of the id, which stand before those of the list.
+const KEY_COLUMNS: usize = 3;
 
-/// The query of a list.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The query of a list. What is not named here is about its order and its filters.
+#[derive(Clone, Deserialize)]
 pub(super) struct RecordsQuery {
     route: Option<Route>,
-    #[serde(default)]
-    page: u16,
+    business: Option<String>,
+    #[serde(flatten)]
+    list: BTreeMap<String, String>,
 }
 
+/// What is read of a list without reading all of it.
+struct Begun {
+    list: RecordList,
+    kinds: Vec<ColumnKind>,
+    is_large: bool,
+    gone: i64,
+    rows: Option<Vec<ShownRecord>>,
+}
+
+/// One record of a list.
+struct ShownRecord {
+    id: String,
+    /// The repair that it belongs to.
+    job: Option<String>,
+    key: PageKey,
+    values: Vec<SqlValue>,
+}
+
+/// The number and the sums of a list; `Err` says why they are not shown.
+type Totals = Result<RecordTotals, String>;
+
 /// One page of a list.
-pub(super) fn list(
+pub(super) async fn page(
+    context: &Arc<PageContext>,
+    query: RecordsQuery,
+) -> Result<Response, NotShown> {
+    let begin = move |reader: &mut Reader, context: &PageContext| begun(reader, context, query);
+    let mut begun = context.read(begin).await?;
+    let list = begun.list.clone();
+    let totals = if let Some(rows) = begun.rows.take() {
+        let totals = if begun.is_large {
+            let read = context.read_report(move |reader, _| Ok(totals_of(reader, &list)));
+            read.await.unwrap_or_else(|why| Err(why.text))
+        } else {
+            context
+                .read(move |reader, _| Ok(totals_of(reader, &list)))
+                .await?
+        };
+        begun.rows = Some(rows);
+        totals
+    } else {
+        let read = move |reader: &mut Reader, _: &PageContext| {
+            let rows = rows_of(reader, &list)?;
+            Ok((rows, totals_of(reader, &list)))
+        };
+        let (rows, totals) = context.read_report(read).await?;
+        begun.rows = Some(rows);
+        totals
+    };
+    let title = list_title(begun.list.route);
+    let view = RecordsView {
+        context,
+        begun: &begun,
+        totals: &totals,
+    };
+    Ok(framed(context, &title, "records", &view.page()).into_response())
+}
+
+/// What is asked for, and what can be read of it at once.
+fn begun(
     reader: &mut Reader,
     context: &PageContext,
-    query: &RecordsQuery,
-) -> Result<Response, NotShown> {
+    query: RecordsQuery,
+) -> Result<Begun, NotShown> {
+    let list = list_of(reader, context, query)?;
+    let is_large = reader.has_more_records(list.route, LARGE)?;
+    let mut kinds = Vec::with_capacity(list.columns.len());
+    for column in &list.columns {
+        kinds.push(kind_of(reader, &list, *column, is_large)?);
+    }
+    let mut rows = None;
+    if list.is_light() || !is_large {
+        rows = Some(rows_of(reader, &list)?);
+    }
+    Ok(Begun {
+        gone: reader.gone_records(list.route)?,
+        list,
+        kinds,
+        is_large,
+        rows,
+    })
+}
+
+/// The list that a query asks for.
+fn list_of(
+    reader: &Reader,
+    context: &PageContext,
+    mut query: RecordsQuery,
+) -> Result<RecordList, NotShown> {
     let route = query.route.unwrap_or(Route::Jobs);
-    let before = usize::from(query.page) * PAGE_SIZE;
-    // One record more than is shown: it shows whether there is another page.
-    let mut records = reader.newest_records(route, before, PAGE_SIZE + 1)?;
-    let has_next = records.len() > PAGE_SIZE;
-    records.truncate(PAGE_SIZE);
-    let parameter = ("route", route.as_str());
-    let page = html! {
-        section {
-            h1 { "Records" }
-            nav.ranges aria-label="List" {
-                @for each in Route::ALL {
-                    @let address = link("records", &[("route", each.as_str())]);
-                    @let current = marked(each == route, "true");
-                    a href=(address) aria-current=[current] { (list_title(each)) }
-                }
-            }
-            @if records.is_empty() { p { "There are no more records." } }
-            (listed(reader, &context.page, route, &records)?)
-            (pages("records", parameter, query.page, has_next))
-            p.note {
-                "The last changed first. "
-                a href=(link("records.xlsx", &[parameter])) { "Excel" } ", "
-                a href=(link("records.csv", &[parameter])) { "CSV" }
-                ", at most " (whole(MAX_FILE)) " records"
+    let asked = ListQuery::take(&mut query.list).map_err(ReportError::from)?;
+    if let Some(name) = query.list.keys().next() {
+        let text = format!(
+            "a list of records has no parameter `{name}`: it has route, business, sort and after, \
+             and filters such as status.is"
+        );
+        return Err(ReportError::Refused(text).into());
+    }
+    let mut business = None;
+    if let Some(name) = query.business.filter(|name| !name.is_empty()) {
+        let default = report::default_business(reader, &name)?;
+        business = Some((name, default));
+    }
+    let list = RecordList {
+        route,
+        columns: reader.record_columns(route)?,
+        query: asked,
+        business,
+        zone: context.page.zone.clone(),
+    };
+    list.check().map_err(ReportError::from)?;
+    Ok(list)
+}
+
+/// What a column can be compared with. The values of a large list are offered only if an index has
+/// them.
+fn kind_of(
+    reader: &Reader,
+    list: &RecordList,
+    column: RecordColumn,
+    is_large: bool,
+) -> Result<ColumnKind, NotShown> {
+    Ok(match column.kind {
+        RecordColumnKind::Amount => ColumnKind::Number,
+        RecordColumnKind::Moment | RecordColumnKind::Day => ColumnKind::Day,
+        RecordColumnKind::Choice if column.is_indexed || !is_large => {
+            let choices = reader.record_choices(list.route, column)?;
+            // A page holds the value of a choice as it is.
+            let are_plain = choices
+                .iter()
+                .all(|choice| document::line(choice) == *choice);
+            if choices.is_empty() || !are_plain {
+                ColumnKind::Text
+            } else {
+                ColumnKind::Choice(choices)
             }
         }
-    };
-    Ok(framed(context, &list_title(route), "records", &page).into_response())
+        RecordColumnKind::Choice | RecordColumnKind::Text => ColumnKind::Text,
+    })
+}
+
+/// The rows of a page, and one more, which shows whether there is another page.
+fn rows_of(reader: &mut Reader, list: &RecordList) -> Result<Vec<ShownRecord>, NotShown> {
+    let most = PAGE_SIZE + 1;
+    let mut records: Vec<ShownRecord> = Vec::new();
+    for (sql, parameters) in list.pages(most).map_err(ReportError::from)? {
+        let found = match reader.query(&sql, &parameters, LIMITS) {
+            Err(QueryError::TooLong(_)) => return Err(too_long()),
+            found => found?,
+        };
+        for mut row in found.rows {
+            if records.len() == most {
+                break;
+            }
+            let values = row.split_off(KEY_COLUMNS);
+            let id = report::shown(&row[2], None);
+            let mut job = None;
+            if list.route != Route::Jobs {
+                job = reader.job_of(list.route, &id)?;
+            }
+            let mut key = row.into_iter();
+            records.push(ShownRecord {
+                id,
+                job,
+                key: PageKey {
+                    value: key.next().unwrap_or(SqlValue::Null),
+                    row: key.next().unwrap_or(SqlValue::Null),
+                },
+                values,
+            });
+        }
+    }
+    Ok(records)
+}
+
+fn too_long() -> NotShown {
+    let text = "This list was stopped after 5 seconds: choose fewer rows, or sort by the date, and \
+                repairs by number, status, person or amount.";
+    ReportError::Unanswered(text.to_owned()).into()
+}
+
+fn totals_of(reader: &mut Reader, list: &RecordList) -> Totals {
+    report::record_totals(reader, list, LIMITS, Timestamp::now()).map_err(|error| error.to_string())
 }
 
 /// A list with the columns of the mirror as CSV.
 pub(super) fn csv(
     reader: &mut Reader,
-    _: &PageContext,
+    context: &PageContext,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let route = query.route.unwrap_or(Route::Jobs);
-    let rows = newest(reader, route)?;
+    let list = list_of(reader, context, query.clone())?;
+    let rows = whole_rows(reader, &list)?;
     let mut text = csv_head(&rows.columns);
     for row in &rows.rows {
         text += &csv_values(row);
     }
     let bytes = text.into_bytes();
-    Ok(download(route.as_str(), ReportFormat::Csv, bytes))
+    Ok(download(list.route.as_str(), ReportFormat::Csv, bytes))
 }
 
 /// A list as an Excel file.
@@ -96,8 +262,9 @@ pub(super) fn excel(
     context: &PageContext,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let route = query.route.unwrap_or(Route::Jobs);
-    let rows = newest(reader, route)?;
+    let list = list_of(reader, context, query.clone())?;
+    let route = list.route;
+    let rows = whole_rows(reader, &list)?;
     let mut book = RecordsBook::new(&RecordSheet {
         route,
         columns: &rows.columns,
@@ -112,14 +279,241 @@ pub(super) fn excel(
     let mut note = None;
     if rows.rows.len() as i64 == MAX_FILE {
         let most = whole(MAX_FILE);
-        note = Some(format!("These are the {most} records that changed last"));
+        note = Some(format!("These are the first {most} records of the list"));
     }
     let bytes = book.finish(note)?;
     Ok(download(route.as_str(), ReportFormat::Xlsx, bytes))
 }
 
-/// The rows of a file, the last changed first.
-fn newest(reader: &mut Reader, route: Route) -> Result<QueryRows, NotShown> {
-    let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_FILE}");
-    Ok(reader.query(&sql, &[], LIMITS)?)
+/// The rows of a file: all of the mirror, the last changed first, unless something is asked for.
+fn whole_rows(reader: &mut Reader, list: &RecordList) -> Result<QueryRows, NotShown> {
+    let route = list.route;
+    let (sql, parameters) = if list.query == ListQuery::default() && list.business.is_none() {
+        let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_FILE}");
+        (sql, Vec::new())
+    } else {
+        list.whole_rows(MAX_FILE).map_err(ReportError::from)?
+    };
+    Ok(reader.query(&sql, &parameters, LIMITS)?)
+}
+
+/// A page of a list, ready to be drawn.
+struct RecordsView<'a> {
+    context: &'a PageContext,
+    begun: &'a Begun,
+    totals: &'a Totals,
+}
+
+impl RecordsView<'_> {
+    fn page(&self) -> Markup {
+        let list = &self.begun.list;
+        let mut columns = Vec::new();
+        for (column, kind) in list.columns.iter().zip(&self.begun.kinds) {
+            columns.push(FilterColumn {
+                name: column.name,
+                kind,
+            });
+        }
+        html! {
+            section {
+                h1 { "Records" }
+                nav.ranges aria-label="List" {
+                    @for each in Route::ALL {
+                        @let address = link("records", &[("route", each.as_str())]);
+                        @let current = marked(each == list.route, "true");
+                        a href=(address) aria-current=[current] { (list_title(each)) }
+                    }
+                }
+                (self.sums())
+                (self.address().filter_form(&columns))
+                p.note { (self.order()) }
+                (self.table())
+                (self.pages())
+                (self.notes())
+            }
+        }
+    }
+
+    /// The address of the list at its first page.
+    fn address(&self) -> ListAddress<'_> {
+        let list = &self.begun.list;
+        let mut parameters = vec![("route".to_owned(), list.route.as_str().to_owned())];
+        if let Some((business, _)) = &list.business {
+            parameters.push(("business".to_owned(), business.clone()));
+        }
+        ListAddress {
+            path: "records",
+            parameters,
+            list: &list.query,
+        }
+    }
+
+    /// The number of all records of the list, and their sums.
+    fn sums(&self) -> Markup {
+        let currency = self.context.page.reports.currency.as_deref();
+        html! {
+            @match self.totals {
+                Ok(totals) => dl.sums {
+                    div { dt { "Records" } dd { strong { (marked_count(&totals.records)) } } }
+                    @for (name, sum) in &totals.sums {
+                        div {
+                            dt { (label(name)) }
+                            dd { strong { (marked_amount(sum, currency)) } }
+                        }
+                    }
+                },
+                Err(why) => p.note { "The number and the sums are not shown: " (why) },
+            }
+        }
+    }
+
+    /// By what the list is sorted, in words.
+    fn order(&self) -> String {
+        let sort = self.begun.list.sort();
+        let kind = self.begun.list.kind_of(&sort.column);
+        let ends = match kind {
+            RecordColumnKind::Moment | RecordColumnKind::Day => ["the oldest", "the newest"],
+            RecordColumnKind::Amount => ["the lowest", "the highest"],
+            RecordColumnKind::Choice | RecordColumnKind::Text => ["A", "Z"],
+        };
+        let first = ends[usize::from(sort.is_descending)];
+        let title = first_upper(&sort.column.replace('_', " "));
+        format!("Sorted by “{title}”, {first} first.")
+    }
+
+    fn table(&self) -> Markup {
+        let list = &self.begun.list;
+        let records = self.begun.rows.as_deref().unwrap_or_default();
+        let label_of_table = format!("Table of {}", list_title(list.route));
+        html! {
+            @if records.is_empty() {
+                p { "There are no such records." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label=(label_of_table) {
+                    table.report {
+                        thead { tr { @for column in &list.columns { (self.head(*column)) } } }
+                        tbody {
+                            @for record in records.iter().take(PAGE_SIZE) { (self.row(record)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn head(&self, column: RecordColumn) -> Markup {
+        let list = &self.begun.list;
+        let sort = list.sort();
+        let mut order = None;
+        if sort.column == column.name {
+            order = Some(if sort.is_descending {
+                "descending"
+            } else {
+                "ascending"
+            });
+        }
+        // The list's own order is not in its address.
+        let mut sorted_now = list.query.clone();
+        sorted_now.sort = Some(sort);
+        let address = self.address().with(&sorted_now.sorted_by(column.name));
+        html! {
+            th.number[column.kind == RecordColumnKind::Amount] scope="col" aria-sort=[order] {
+                a href=(address) { (label(column.name)) }
+            }
+        }
+    }
+
+    fn row(&self, record: &ShownRecord) -> Markup {
+        let list = &self.begun.list;
+        let mut leading = 0;
+        // The number of a repair leads to the repair, and the date to the record itself.
+        if list.columns[0].name == "job_number" && record.job.is_some() {
+            leading = list.columns.len() - 1;
+        }
+        let own = record_link(list.route, &record.id);
+        html! {
+            tr {
+                @for (index, (column, value)) in list.columns.iter().zip(&record.values).enumerate() {
+                    td.number[column.kind == RecordColumnKind::Amount] dir="auto" {
+                        @if index == leading {
+                            a href=(own) { (self.value(column.kind, value, &record.id)) }
+                        } @else if let (0, Some(job)) = (index, &record.job) {
+                            a href=(record_link(Route::Jobs, job)) {
+                                (self.value(column.kind, value, job))
+                            }
+                        } @else {
+                            (self.value(column.kind, value, ""))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A value for people; `instead` if there is none.
+    fn value(&self, kind: RecordColumnKind, value: &SqlValue, instead: &str) -> Markup {
+        let page = &self.context.page;
+        let text = report::shown(value, None);
+        html! {
+            @if text.is_empty() {
+                (shown(instead))
+            } @else if kind == RecordColumnKind::Moment {
+                (moment(&text, &page.zone, TIME))
+            } @else if let (RecordColumnKind::Amount, SqlValue::Real(amount)) = (kind, value) {
+                (money(*amount, page.reports.currency.as_deref()))
+            } @else {
+                (shown(&text))
+            }
+        }
+    }
+
+    /// The links to the first and to the next page.
+    fn pages(&self) -> Markup {
+        let list = &self.begun.list;
+        let records = self.begun.rows.as_deref().unwrap_or_default();
+        let mut first = list.query.clone();
+        first.after = None;
+        let mut next = None;
+        if records.len() > PAGE_SIZE {
+            let mut query = list.query.clone();
+            query.after = Some(records[PAGE_SIZE - 1].key.clone());
+            next = Some(self.address().with(&query));
+        }
+        html! {
+            p.pages {
+                @if list.query.after.is_some() {
+                    a rel="prev" href=(self.address().with(&first)) { "First page" } " "
+                }
+                @if let Some(next) = next { a rel="next" href=(next) { "Next page" } }
+            }
+        }
+    }
+
+    fn notes(&self) -> Markup {
+        let csv = ListAddress {
+            path: "records.csv",
+            ..self.address()
+        };
+        let excel = ListAddress {
+            path: "records.xlsx",
+            ..self.address()
+        };
+        let mut rows = self.begun.list.query.clone();
+        rows.after = None;
+        let gone = self.begun.gone;
+        html! {
+            @if let Ok(totals) = self.totals { p.note { (first_upper(&totals.note)) "." } }
+            @if gone > 0 {
+                p.note {
+                    (count(gone, "record is", "records are"))
+                    " gone from the list of the workspace and not shown here."
+                }
+            }
+            p.note {
+                "Download: " a href=(excel.with(&rows)) { "Excel" } ", "
+                a href=(csv.with(&rows)) { "CSV" }
+                ", at most " (whole(MAX_FILE)) " records."
+            }
+        }
+    }
 }

@@ -8,14 +8,18 @@ use jiff::civil::{Date, Time};
 use jiff::{Timestamp, ToSpan, ZonedDateTime};
 use maud::{Markup, html};
 use serde::Deserialize;
+use shopmirror_core::record::Route;
 
 use super::context::PageContext;
 use super::frame::{framed, link, ranges, record_link};
+use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
 use super::text::{label, shown};
 use crate::config::{CountedBy, ReportFormat};
-use crate::report::{self, Answer, Period, Question, Range, ReportError};
-use crate::store::Reader;
+use crate::report::{
+    self, Answer, Cell, Period, Question, Range, Report, ReportError, TableLinks, marked_count,
+};
+use crate::store::{ListQuery, Reader};
 use crate::text::first_upper;
 
 /// The query of a report.
@@ -72,7 +76,8 @@ pub(super) fn one(
     let zone = &context.page.zone;
     let now = Timestamp::now();
     let today = now.to_zoned_datetime(zone.clone()).date();
-    let question = question(query, today, context.page.reports.currency.clone());
+    let currency = context.page.reports.currency.clone();
+    let question = question(report, query, today, currency)?;
     let answer = report::answer(reader, report, &question, zone, now)?;
     if query.format != ReportFormat::Html {
         let file = report::rendered(&answer, query.format)?;
@@ -114,16 +119,34 @@ fn before_of(question: &Question, period: Period, as_of: &ZonedDateTime) -> Ques
     }
 }
 
-/// The question that a query asks; a range counts before single days.
-fn question(query: &ReportQuery, today: Date, currency: Option<String>) -> Question {
+/// The question that a query asks; a range counts before single days. A parameter of the report
+/// counts before one of the list that has the same name.
+fn question(
+    report: &Report,
+    query: &ReportQuery,
+    today: Date,
+    currency: Option<String>,
+) -> Result<Question, NotShown> {
+    let mut set = query.set.clone();
+    let mut of_list = BTreeMap::new();
+    for (name, text) in &query.set {
+        if !report.parameters.contains_key(name) {
+            set.remove(name);
+            of_list.insert(name.clone(), text.clone());
+        }
+    }
+    let list = ListQuery::take(&mut of_list).map_err(ReportError::from)?;
+    // What is of neither is refused with the names of those that there are.
+    set.append(&mut of_list);
     let mut question = Question {
         from: query.from,
         to: query.to,
         until: None,
         by: query.by.unwrap_or_default(),
         business: query.business.clone(),
-        set: query.set.clone().into_iter().collect(),
+        set: set.into_iter().collect(),
         currency,
+        list,
     };
     if let Some(range) = query.range {
         let days = range.days(today);
@@ -132,7 +155,7 @@ fn question(query: &ReportQuery, today: Date, currency: Option<String>) -> Quest
         question.by = query.by.unwrap_or(range.by());
     }
     question.business.take_if(|business| business.is_empty());
-    question
+    Ok(question)
 }
 
 /// The businesses that are polled, if there are several.
@@ -194,7 +217,8 @@ impl ReportView<'_> {
                 (self.form())
                 p.note { (first_upper(&shown(&self.answer.subject()))) "." }
                 (self.sums())
-                (report::fragment(self.answer, record_link))
+                (self.filter_form())
+                (report::fragment(self.answer, self))
                 p.note {
                     "Download: " a href=(excel) { "Excel" } ", " a href=(csv) { "CSV" } ", "
                     a href=(json) { "JSON" } "."
@@ -203,26 +227,63 @@ impl ReportView<'_> {
         }
     }
 
-    /// An address of the report with these parameters, and with the business and the parameters of
-    /// the report that are chosen now.
+    /// An address of the report with these parameters, and with the business, the parameters, the
+    /// order and the filters that are chosen now.
     fn address(&self, parameters: &[(&str, &str)]) -> String {
-        let mut pairs = vec![("name", self.answer.report.name.as_str())];
-        pairs.extend_from_slice(parameters);
-        if let Some(business) = &self.question.business {
-            pairs.push(("business", business));
-        }
-        for (name, value) in &self.question.set {
-            pairs.push((name, value));
-        }
-        link("report", &pairs)
+        self.list_address(parameters).with(&self.question.list)
     }
 
     fn address_for(&self, days: Period, parameters: &[(&str, &str)]) -> String {
+        self.list_address_for(days, parameters)
+            .with(&self.question.list)
+    }
+
+    /// The same, with another order or other filters.
+    fn list_address(&self, parameters: &[(&str, &str)]) -> ListAddress<'_> {
+        let mut pairs = vec![("name".to_owned(), self.answer.report.name.clone())];
+        for (name, value) in parameters {
+            pairs.push(((*name).to_owned(), (*value).to_owned()));
+        }
+        if let Some(business) = &self.question.business {
+            pairs.push(("business".to_owned(), business.clone()));
+        }
+        pairs.extend_from_slice(&self.question.set);
+        ListAddress {
+            path: "report",
+            parameters: pairs,
+            list: &self.question.list,
+        }
+    }
+
+    fn list_address_for(&self, days: Period, parameters: &[(&str, &str)]) -> ListAddress<'_> {
         let from = days.from.to_string();
         let to = days.to.to_string();
         let by = self.answer.by.as_str();
-        let days = [("from", from.as_str()), ("to", &to), ("by", by)];
-        self.address(&[&days, parameters].concat())
+        let mut pairs = Vec::new();
+        if self.answer.has_period {
+            pairs.extend([("from", from.as_str()), ("to", &to)]);
+        }
+        if self.answer.period_column().is_some() {
+            pairs.push(("by", by));
+        }
+        pairs.extend_from_slice(parameters);
+        self.list_address(&pairs)
+    }
+
+    /// The form that chooses rows. Their days are chosen above it.
+    fn filter_form(&self) -> Markup {
+        let answer = self.answer;
+        let mut columns = Vec::new();
+        for index in report::shown_columns(answer) {
+            if answer.period_column() != Some(index) {
+                columns.push(FilterColumn {
+                    name: &answer.columns[index],
+                    kind: &answer.listed.kinds[index],
+                });
+            }
+        }
+        let address = self.list_address_for(answer.period, &[]);
+        address.filter_form(&columns)
     }
 
     /// The links to the days before and after.
@@ -286,9 +347,29 @@ impl ReportView<'_> {
         Some(value.clone())
     }
 
-    /// The sums beside those of the days before.
+    /// The number of rows and the sums; beside these those of the days before, if there are some.
     fn sums(&self) -> Markup {
-        self.sums_and_before().unwrap_or_else(|| html! {})
+        if let Some(sums) = self.sums_and_before() {
+            return sums;
+        }
+        let Some(found) = &self.answer.found else {
+            return html! {};
+        };
+        let sums = self.answer.shown_totals().unwrap_or_default();
+        let totals = self.answer.totals.as_deref().unwrap_or_default();
+        html! {
+            dl.sums {
+                div { dt { "Rows" } dd { strong { (marked_count(found)) } } }
+                @for (index, total) in totals.iter().enumerate() {
+                    @if total.is_number() {
+                        div {
+                            dt { (label(&shown(&self.answer.columns[index]))) }
+                            dd { strong { (shown(&sums[index])) } }
+                        }
+                    }
+                }
+            }
+        }
     }
 
     fn sums_and_before(&self) -> Option<Markup> {
@@ -319,6 +400,21 @@ impl ReportView<'_> {
                 "."
             }
         })
+    }
+}
+
+impl TableLinks for ReportView<'_> {
+    fn record(&self, route: Route, id: &str) -> Option<String> {
+        Some(record_link(route, id))
+    }
+
+    fn sorted(&self, column: &str) -> Option<String> {
+        let address = self.list_address_for(self.answer.period, &[]);
+        Some(address.sorted(column))
+    }
+
+    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
+        None
     }
 }
 

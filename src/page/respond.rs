@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,6 +13,7 @@ use maud::html;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::asked::Asked;
 use super::context::PageContext;
 use super::frame::framed;
 use super::live::Live;
@@ -82,7 +83,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
     if context.shows_records() {
         router = router
             .route("/find", from_store(find::found))
-            .route("/records", from_store(records::list))
+            .route("/records", get(list_of_records))
             .route("/records.csv", from_store(records::csv))
             .route("/records.xlsx", from_store(records::excel))
             .route("/record", from_store(record::one));
@@ -95,7 +96,7 @@ where
     Q: DeserializeOwned + Send + 'static,
 {
     get(
-        async move |State(context): State<Arc<PageContext>>, Query(query): Query<Q>| {
+        async move |State(context): State<Arc<PageContext>>, Asked(query): Asked<Q>| {
             let response = context
                 .read(move |reader, context| make(reader, context, &query))
                 .await;
@@ -106,11 +107,19 @@ where
 
 async fn one_report(
     State(context): State<Arc<PageContext>>,
-    Query(query): Query<reports::ReportQuery>,
+    Asked(query): Asked<reports::ReportQuery>,
 ) -> Response {
     let response = context
         .read_report(move |reader, context| reports::one(reader, context, &query))
         .await;
+    response.unwrap_or_else(|why| not_shown(&context, &why))
+}
+
+async fn list_of_records(
+    State(context): State<Arc<PageContext>>,
+    Asked(query): Asked<records::RecordsQuery>,
+) -> Response {
+    let response = records::page(&context, query).await;
     response.unwrap_or_else(|why| not_shown(&context, &why))
 }
 
@@ -128,7 +137,7 @@ fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageC
 }
 
 /// A page with the reason, in place of the page that was requested.
-fn not_shown(context: &PageContext, why: &NotShown) -> Response {
+pub(super) fn not_shown(context: &PageContext, why: &NotShown) -> Response {
     let body = html! {
         section {
             h1 { "Not shown" }
@@ -236,7 +245,7 @@ struct HomeQuery {
 async fn home(
     State(context): State<Arc<PageContext>>,
     headers: HeaderMap,
-    Query(HomeQuery { range }): Query<HomeQuery>,
+    Asked(HomeQuery { range }): Asked<HomeQuery>,
 ) -> Response {
     let range = range
         .filter(|range| Range::HOME.contains(range))

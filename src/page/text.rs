@@ -10,7 +10,7 @@ pub(super) use crate::text::names::{label, list_title, nouns};
 use crate::text::number;
 
 /// The most characters of a text from outside.
-const LENGTH_MAX: usize = 300;
+pub(super) const LENGTH_MAX: usize = 300;
 
 /// Foreign text on one line, cut at a bounded length. Its element has `dir="auto"`, or is `bdi`
 /// inside of a line: so the text has the direction of its first letter and turns nothing around it.

@@ -7,9 +7,11 @@ use shopmirror_core::record::{self, Route};
 
 use super::StatusPage;
 use super::frame::record_link;
-use super::text::{label, moment, money, nouns, shown};
+use super::text::{LENGTH_MAX, label, moment, money, nouns, shown};
 use crate::report::is_amount;
 use crate::store::{QueryError, Reader, RelatedRecord};
+use crate::text::document;
+use crate::text::escape::cut;
 use crate::text::first_upper;
 
 /// How a time of a record is written.
@@ -50,6 +52,10 @@ impl<'p> RecordFields<'p> {
     }
 
     fn joined(&self, names: &[&str]) -> String {
+        shown(&self.joined_lines(names))
+    }
+
+    fn joined_lines(&self, names: &[&str]) -> String {
         let mut texts = Vec::new();
         for name in names {
             let text = self.text(name);
@@ -57,7 +63,7 @@ impl<'p> RecordFields<'p> {
                 texts.push(text);
             }
         }
-        shown(&texts.join(" · "))
+        texts.join(" · ")
     }
 
     /// The fields by which a person recognises the record: `JOB-09587 · Qi Schwarz · Galaxy A54`.
@@ -76,16 +82,17 @@ impl<'p> RecordFields<'p> {
         title
     }
 
-    /// The fields that are shown after the title in a list.
+    /// The fields that are shown after the title in a list, with their breaks of lines.
     fn about(&self, route: Route) -> String {
-        self.joined(match route {
+        let text = self.joined_lines(match route {
             Route::Jobs => &["status", "problem"],
             Route::Customers => &["mobile_number", "email"],
             Route::Leads => &["status", "comment"],
             Route::Payments => &["payment_mode", "reference"],
             Route::JobStatusChanges => &["changed_by", "comment"],
             Route::OutsourcedJobs => &["status", "returned_on"],
-        })
+        });
+        document::lines(&cut(&text, LENGTH_MAX))
     }
 
     /// When it was created.
@@ -195,6 +202,14 @@ mod tests {
         );
         assert_eq!(title(Route::OutsourcedJobs, "{}"), "Outsourced repair 7");
         assert_eq!(title(Route::Jobs, "no object"), "Repair 7");
+    }
+
+    #[test]
+    fn a_break_of_a_line_in_a_comment_is_one_in_the_list() {
+        let body = r#"{"status":"New","comment":"glass\r\nand frame"}"#;
+        let zone = TimeZone::UTC;
+        let lead = parse(body, &zone);
+        assert_eq!(lead.about(Route::Leads), "New · glass\nand frame");
     }
 
     #[test]

@@ -12,11 +12,12 @@ use super::exactness::{
     BusinessChoice, Cell, Exactness, Knowledge, Marking, of_unknown_jobs, totals,
 };
 use super::head::{PERIOD, Report};
+use super::list::{Listed, listed};
 use super::period::{Period, moment_of};
 use super::query;
 use super::value::displayed;
 use crate::config::CountedBy;
-use crate::store::{PollerRow, Reader, SqlValue, StoreError};
+use crate::store::{ListQuery, PollerRow, Reader, SqlValue, StoreError};
 use crate::text::number::whole;
 
 /// The most rows of a report of single records that a table and a page show.
@@ -43,6 +44,8 @@ pub struct Question {
     pub set: Vec<(String, String)>,
     /// The currency of amounts, for example `EUR`.
     pub currency: Option<String>,
+    /// How the rows are sorted, and which of them count.
+    pub list: ListQuery,
 }
 
 /// The answer of a report.
@@ -70,6 +73,10 @@ pub struct Answer {
     pub notes: Vec<String>,
     /// The currency of amounts.
     pub currency: Option<String>,
+    /// How many rows there are, if each is one record.
+    pub found: Option<Cell>,
+    /// How the rows were chosen and sorted.
+    pub listed: Listed,
 }
 
 impl Answer {
@@ -112,12 +119,17 @@ impl Answer {
         self.rows.iter().any(|row| row[column].is_number())
     }
 
-    /// The texts of a row for people: with separators, the currency, and how sure each number is.
+    /// The texts of a row for people.
     pub fn shown<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = String> + 'a {
-        let currency = self.currency.as_deref();
-        row.iter().zip(&self.columns).map(move |(cell, column)| {
-            displayed(cell, column, self.report.format(column), currency)
-        })
+        (0..row.len()).map(|column| self.shown_cell(row, column))
+    }
+
+    /// The text of a cell for people: with separators, the currency, and how sure the number is.
+    #[must_use]
+    pub fn shown_cell(&self, row: &[Cell], column: usize) -> String {
+        let name = &self.columns[column];
+        let format = self.report.format(name);
+        displayed(&row[column], name, format, self.currency.as_deref())
     }
 
     /// The line of sums for people, if there is one.
@@ -176,13 +188,21 @@ pub fn answer(
         if uses.has_period && uses.states {
             known.unknown_jobs = unknown_jobs(reader, &known, &business)?;
         }
-        let cells = query::cells_of(reader, report, &uses, &known, &parameters)?;
+        let mut cells = query::cells_of(reader, report, &uses, &known, &parameters)?;
+        let listed = listed(&mut cells, &question.list)?;
         let own = query::notes_of(reader, report, &parameters)?;
         let totals = totals(report, &cells, |column| {
             let mut left_out = known.left_out(report, &uses, &parameters, column);
             left_out.more |= own.lacking.iter().any(|lacking| lacking == column);
+            left_out.more |= listed.may_lack;
             left_out
         });
+        let mut found = None;
+        if report.is_list {
+            let mut left_out = known.rows_left_out(&uses);
+            left_out.more |= listed.may_lack;
+            found = Some(left_out.count(cells.rows.len()));
+        }
         let worst = worst(cells.rows.iter().flatten().chain(totals.iter().flatten()));
         let mut notes = known.of_query(reader, &uses, own.texts, zone)?;
         notes.extend(of_unknown_jobs(known.unknown_jobs.len()));
@@ -202,6 +222,8 @@ pub fn answer(
             totals,
             notes,
             currency: question.currency.clone(),
+            found,
+            listed,
         })
     })
 }
@@ -235,7 +257,10 @@ fn unknown_jobs(
 }
 
 /// The business that is asked for.
-fn chosen(pollers: &[PollerRow], asked: Option<&str>) -> Result<BusinessChoice, ReportError> {
+pub(super) fn chosen(
+    pollers: &[PollerRow],
+    asked: Option<&str>,
+) -> Result<BusinessChoice, ReportError> {
     let asked = asked.filter(|asked| !asked.is_empty());
     let default = pollers
         .iter()

@@ -80,7 +80,11 @@ impl<'a> Data<'a> {
         } else {
             0
         };
-        let rows: Vec<_> = answer.rows.iter().skip(skipped).take(most).collect();
+        let mut rows: Vec<_> = answer.rows.iter().collect();
+        if is_over_time && answer.listed.query.sort.is_some() {
+            rows.sort_by_key(|row| shown(&row[label_column].value, None));
+        }
+        let rows: Vec<_> = rows.into_iter().skip(skipped).take(most).collect();
         let label = |row: &&Vec<Cell>| cut(&shown(&row[label_column].value, None), width);
         let labels = rows.iter().map(label).collect();
         let series = series.iter().filter_map(|name| {

@@ -115,6 +115,7 @@ mod tests {
     use crate::report::delivery::{Rendered, rendered};
     use crate::report::exactness::{Cell, Exactness};
     use crate::report::head::Report;
+    use crate::report::list::Listed;
     use crate::report::period::Period;
 
     /// An answer with a row for each exactness, and a range as the sum.
@@ -150,6 +151,8 @@ mod tests {
             totals: Some(vec![none(), sum, none()]),
             notes: vec!["a note\nof two lines".to_owned()],
             currency: None,
+            found: None,
+            listed: Listed::default(),
         }
     }
 

@@ -81,11 +81,11 @@ pub fn question_of(
     Question {
         from: Some(period.from),
         to: Some(period.to),
-        until: None,
         by: settings.by,
         business: settings.business.clone(),
         set: settings.parameters.clone().into_iter().collect(),
         currency: currency.map(str::to_owned),
+        ..Question::default()
     }
 }
 

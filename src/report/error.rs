@@ -1,6 +1,6 @@
 //! Why a report has no answer.
 
-use crate::store::{QueryError, StoreError};
+use crate::store::{ListError, QueryError, StoreError};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,12 @@ pub enum ReportError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl From<ListError> for ReportError {
+    fn from(error: ListError) -> Self {
+        Self::Refused(error.to_string())
+    }
 }
 
 impl ReportError {

@@ -5,8 +5,8 @@ use shopmirror_core::record::Route;
 
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
-use super::exactness::Exactness;
-use super::value::heading;
+use super::exactness::{Cell, Exactness};
+use super::value::{heading, shown};
 use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
@@ -30,14 +30,41 @@ figure,.scroll{overflow-x:auto}";
 /// A document of its own loads nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
+/// The addresses to which the parts of a table lead.
+pub trait TableLinks {
+    /// Of a record.
+    fn record(&self, route: Route, id: &str) -> Option<String>;
+    /// Of the same table in the order of a column.
+    fn sorted(&self, column: &str) -> Option<String>;
+    /// Of the records that a number counts, or of a name.
+    fn rows_behind(&self, row: &[Cell], column: usize) -> Option<String>;
+}
+
+/// A document of its own leads nowhere.
+struct NoLinks;
+
+impl TableLinks for NoLinks {
+    fn record(&self, _: Route, _: &str) -> Option<String> {
+        None
+    }
+
+    fn sorted(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
+        None
+    }
+}
+
 /// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a
-/// phone. A record that a row names by its id is a link.
+/// phone.
 #[must_use]
-pub fn fragment(answer: &Answer, link: impl Fn(Route, &str) -> String) -> Markup {
+pub fn fragment(answer: &Answer, links: &impl TableLinks) -> Markup {
     html! {
         (figure("chart wide", answer, WIDE))
         (figure("chart narrow", answer, NARROW))
-        (table(answer, |route, id| Some(link(route, id))))
+        (table(answer, links))
     }
 }
 
@@ -56,26 +83,23 @@ fn figure(class: &str, answer: &Answer, width: f64) -> Markup {
 }
 
 /// The table and the notes; a table of days begins with the newest.
-fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup {
+fn table(answer: &Answer, links: &impl TableLinks) -> Markup {
     let label = format!("Table of {}", cell(&answer.report.title));
+    let columns = shown_columns(answer);
     html! {
         @if answer.rows.is_empty() {
             p { (first_upper(NOTHING)) "." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label=(label) {
                 table.report {
-                    thead { tr {
-                        @for (index, column) in answer.columns.iter().enumerate() {
-                            th.number[answer.has_numbers(index)] scope="col" dir="auto" {
-                                (cell(&heading(column)))
-                            }
-                        }
-                    } }
-                    (body(answer, link))
+                    thead { tr { @for &column in &columns { (head(answer, column, links)) } } }
+                    (body(answer, &columns, links))
                     @if let Some(totals) = answer.shown_totals() {
                         tfoot { tr {
-                            @for (index, total) in totals.iter().enumerate() {
-                                td.number[answer.has_numbers(index)] dir="auto" { (cell(total)) }
+                            @for &column in &columns {
+                                td.number[answer.has_numbers(column)] dir="auto" {
+                                    (cell(&totals[column]))
+                                }
                             }
                         } }
                     }
@@ -86,36 +110,104 @@ fn table(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Marku
     }
 }
 
-/// The rows; a value that names a record is a link.
-fn body(answer: &Answer, link: impl Fn(Route, &str) -> Option<String>) -> Markup {
-    let period = answer.period_column();
-    let mut rows: Vec<_> = answer.shown_rows().iter().collect();
-    if period == Some(0) {
-        rows.reverse();
-    }
-    let address = |column: usize, text: &str| match named_route(&answer.columns[column]) {
-        Some(route) if !text.is_empty() => link(route, text),
+/// The head of a column, by which the table can be sorted.
+fn head(answer: &Answer, column: usize, links: &impl TableLinks) -> Markup {
+    let name = &answer.columns[column];
+    let title = cell(&heading(name));
+    let order = match &answer.listed.query.sort {
+        Some(sort) if sort.column == *name && sort.is_descending => Some("descending"),
+        Some(sort) if sort.column == *name => Some("ascending"),
         _ => None,
     };
     html! {
-        tbody {
-            @for row in rows {
-                tr {
-                    @for (index, (value, text)) in row.iter().zip(answer.shown(row)).enumerate() {
-                        @let is_unknown = value.exactness == Exactness::Unknown;
-                        @let is_day = period == Some(index);
-                        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] dir="auto" {
-                            @if let Some(address) = address(index, &text) {
-                                a href=(address) { (cell(&text)) }
-                            } @else {
-                                (cell(&text))
-                            }
-                        }
-                    }
-                }
+        th.number[answer.has_numbers(column)] scope="col" dir="auto" aria-sort=[order] {
+            @match links.sorted(name) {
+                Some(address) => a href=(address) { (title) },
+                None => (title),
             }
         }
     }
+}
+
+/// The columns that a page shows: all, but an id beside the name by which people know the record.
+#[must_use]
+pub fn shown_columns(answer: &Answer) -> Vec<usize> {
+    let mut shown = Vec::with_capacity(answer.columns.len());
+    for (index, column) in answer.columns.iter().enumerate() {
+        let is_beside_name = match named_route(column) {
+            Some(route) => name_column(answer, route).is_some(),
+            None => false,
+        };
+        if !is_beside_name {
+            shown.push(index);
+        }
+    }
+    shown
+}
+
+/// The column with the name by which people know the records of a route.
+fn name_column(answer: &Answer, route: Route) -> Option<usize> {
+    let name = match route {
+        Route::Jobs => "job_number",
+        Route::Leads | Route::Customers => "name",
+        _ => return None,
+    };
+    answer.columns.iter().position(|column| column == name)
+}
+
+/// The rows; the name or the id of a record is a link to it.
+fn body(answer: &Answer, columns: &[usize], links: &impl TableLinks) -> Markup {
+    let mut rows: Vec<_> = answer.shown_rows().iter().collect();
+    if answer.period_column() == Some(0) && answer.listed.query.sort.is_none() {
+        rows.reverse();
+    }
+    html! {
+        tbody {
+            @for row in rows {
+                tr { @for &column in columns { (one_cell(answer, row, column, links)) } }
+            }
+        }
+    }
+}
+
+fn one_cell(answer: &Answer, row: &[Cell], column: usize, links: &impl TableLinks) -> Markup {
+    let value = &row[column];
+    let mut text = cell(&answer.shown_cell(row, column));
+    let record = record_of(answer, row, column);
+    let address = match &record {
+        Some((route, id)) => links.record(*route, id),
+        None => links.rows_behind(row, column),
+    };
+    if let Some((_, id)) = record
+        && text.is_empty()
+    {
+        text = cell(&id);
+    }
+    let is_unknown = value.exactness == Exactness::Unknown;
+    let is_day = answer.period_column() == Some(column);
+    html! {
+        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] dir="auto" {
+            @match address {
+                Some(address) => a href=(address) { (text) },
+                None => (text),
+            }
+        }
+    }
+}
+
+/// The record to which a cell leads: the one of its id, or the one that it is the name of.
+fn record_of(answer: &Answer, row: &[Cell], column: usize) -> Option<(Route, String)> {
+    for (index, name) in answer.columns.iter().enumerate() {
+        let Some(route) = named_route(name) else {
+            continue;
+        };
+        let id = shown(&row[index].value, None);
+        let leading = name_column(answer, route).unwrap_or(index);
+        if leading == column && !id.is_empty() {
+            return Some((route, id));
+        }
+    }
+    None
 }
 
 /// The route of whose records a column holds the ids, as `job_id` those of `jobs`.
@@ -145,7 +237,7 @@ pub fn document(answer: &Answer) -> String {
                 p dir="auto" { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
                 (figure("chart", answer, WIDE))
-                (table(answer, |_, _| None))
+                (table(answer, &NoLinks))
             }
         }
     }

@@ -53,6 +53,18 @@ pub(super) fn displayed(
     }
 }
 
+/// A number of records for people, with how sure it is.
+#[must_use]
+pub fn marked_count(count: &Cell) -> String {
+    displayed(count, "records", None, None)
+}
+
+/// An amount for people, with how sure it is.
+#[must_use]
+pub fn marked_amount(amount: &Cell, currency: Option<&str>) -> String {
+    displayed(amount, "amount", Some(ColumnFormat::Money), currency)
+}
+
 /// A value for people: numbers with separators, amounts with the currency.
 fn counted(
     value: &SqlValue,

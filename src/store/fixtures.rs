@@ -67,11 +67,17 @@ impl Poll {
     }
 
     pub(super) async fn shows(self, store: &Store, records: &[String]) -> PageOutcome {
+        self.shows_of(store, Route::Leads, records).await
+    }
+
+    pub(super) async fn shows_of(
+        self,
+        store: &Store,
+        route: Route,
+        records: &[String],
+    ) -> PageOutcome {
         let business = self.business.map(str::to_owned);
-        let key = PollerId {
-            route: Route::Leads,
-            business,
-        };
+        let key = PollerId { route, business };
         store
             .store_page(key, page(records), self.facts(store), None)
             .await

@@ -129,11 +129,11 @@ await test("Home has the numbers of each range, and each leads to its report", {
 
 await test("the lists of records have pages and lead to each record, which the box finds", {}, async (page) => {
   await open(page, "records?route=jobs");
-  const first = await page.locator("ul.found a").first().getAttribute("href");
+  const first = await page.locator("table.report tbody a").first().getAttribute("href");
   await page.getByRole("link", { name: "Next page" }).click();
-  await page.waitForURL(/page=1/);
-  assert.notEqual(await page.locator("ul.found a").first().getAttribute("href"), first);
-  await page.locator("ul.found a").first().click();
+  await page.waitForURL(/after=/);
+  assert.notEqual(await page.locator("table.report tbody a").first().getAttribute("href"), first);
+  await page.locator("table.report tbody a").first().click();
   await page.getByText("History").waitFor();
   const number = await page.locator("dl.record dt", { hasText: "Job number" }).locator("+ dd").innerText();
   await open(page, "");
@@ -157,7 +157,7 @@ async function someJob() {
 }
 
 const PATHS = ["", "?range=last-month", "system", "report?name=repairs", "reports", "report?name=intake", "report?name=busiest-hours", "report?name=outstanding",
-  "records?route=jobs", `record?route=jobs&id=${await someJob()}`, "find?q=apple"];
+  "records?route=jobs", "records?route=payments&sort=amount&amount.from=1", "report?name=outstanding&sort=-total&total.from=1", `record?route=jobs&id=${await someJob()}`, "find?q=apple"];
 
 // These have every colour of the style between them.
 const COLOURS = ["", "system", "report?name=intake", "records?route=jobs"];
@@ -195,7 +195,17 @@ await test("everything works with JavaScript off", { javaScriptEnabled: false },
   await open(page, "records?route=leads");
   await page.locator("nav.ranges").getByRole("link", { name: "Customers" }).click();
   await page.waitForURL(/route=customers/);
-  assert.ok(await page.locator("ul.found li").count() > 0);
+  assert.ok(await page.locator("table.report tbody tr").count() > 0);
+  await page.locator("th a", { hasText: "Name" }).click();
+  await page.waitForURL(/sort=name/);
+  assert.equal(await page.locator("th[aria-sort=ascending]").innerText(), "Name ↑");
+  const names = await page.locator("table.report tbody td:first-child").allInnerTexts();
+  await page.locator("details.rows summary").click();
+  await page.locator("input[name='name.has']").fill(names.at(-1));
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.waitForURL(/name.has=/);
+  const found = await page.locator("table.report tbody td:first-child").allInnerTexts();
+  assert.ok(found.length > 0 && found.every((name) => name === names.at(-1)), `${found}`);
 });
 
 // The last one: the page is no longer in order afterwards.

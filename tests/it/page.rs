@@ -1,6 +1,7 @@
 //! The status page over real sockets: what it shows and what tools read.
 
 mod access;
+mod lists;
 mod owner;
 mod tls;
 
@@ -506,10 +507,13 @@ async fn records_are_listed_found_and_shown_with_their_history_and_hostile_text_
         "{listed}"
     );
     assert!(
-        listed.split("<li>").nth(1).unwrap().contains(link),
+        listed.split("<tr>").nth(2).unwrap().contains(link),
         "the last changed: {listed}"
     );
-    let second = site.get("/records?route=jobs&page=1").await.body;
+    let (before, _) = listed.split_once("\">Next page</a>").expect("a next page");
+    let (_, next) = before.rsplit_once("href=\"").expect("its address");
+    let next = format!("/{}", next.replace("&amp;", "&"));
+    let second = site.get(&next).await.body;
     assert_eq!(
         second.matches("record?route=jobs&amp;id=").count(),
         10,

@@ -123,6 +123,25 @@ impl Knowledge {
             .any(|route| is_asked(route) && self.lacks(route, as_of))
     }
 
+    /// What records that are missing would do to the number of rows of a list of single records.
+    pub(in crate::report) fn rows_left_out(&self, uses: &Uses) -> LeftOut {
+        let as_of = self.as_of(&uses.routes);
+        let may_differ = uses.states && self.lacks(Route::JobStatusChanges, as_of);
+        let mut more = may_differ;
+        if let Some(&route) = uses.routes.first() {
+            let time = if uses.has_period {
+                CountedTime::Period
+            } else {
+                CountedTime::Standing
+            };
+            more |= self.periods_of(&[(route, time)], as_of).whole != Known::Wholly;
+        }
+        LeftOut {
+            more,
+            less: may_differ,
+        }
+    }
+
     /// What the rows that a list of single records does not show, or shows too many, would do to
     /// the sum of a column.
     pub(in crate::report) fn left_out(

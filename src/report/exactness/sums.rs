@@ -13,6 +13,21 @@ pub(in crate::report) struct LeftOut {
     pub(super) less: bool,
 }
 
+impl LeftOut {
+    /// A number of rows.
+    pub(in crate::report) fn count(self, rows: usize) -> Cell {
+        let mut exactness = Exactness::Exact;
+        if self.more {
+            exactness = exactness.or_more();
+        }
+        if self.less {
+            exactness = exactness.or_less();
+        }
+        let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+        Cell::of(rows.into(), exactness)
+    }
+}
+
 /// The line of sums; `left_out` says of a column what is not in its rows. `None` if there is no row,
 /// or no column has a sum.
 pub(in crate::report) fn totals(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{LISTEN, Site};
 use crate::support::{Daemon, Pages, Place};
 
-const SHOWN: &str = "show_records = true\n";
+pub(super) const SHOWN: &str = "show_records = true\n";
 
 fn ago(days: i64) -> String {
     (Timestamp::now() - SignedDuration::from_hours(24 * days)).to_string()
@@ -69,7 +69,7 @@ fn part(page: &str, id: &str) -> String {
 }
 
 /// The page of a daemon that mirrors the shop.
-async fn opened(config: &str) -> (Pages, Place, Daemon, Site) {
+pub(super) async fn opened(config: &str) -> (Pages, Place, Daemon, Site) {
     let pages = Pages::start().await;
     shop(&pages);
     let place = pages.place();
@@ -238,7 +238,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         .await
         .body;
     assert!(
-        ready.contains("route=jobs&amp;id=6\">6</a>") && !ready.contains("JOB-8"),
+        ready.contains("route=jobs&amp;id=6\">JOB-6</a>") && !ready.contains("JOB-8"),
         "{ready}"
     );
     let late = site.get("/report?name=repairs&late=1").await.body;

@@ -47,14 +47,13 @@ fn found(report: &Report, shop: &Shop, asked: &Asked) -> Vec<Value> {
     let question = Question {
         from: Some(asked.from),
         to: Some(asked.to),
-        until: None,
         by: asked.by,
         business: asked.business.map(str::to_owned),
         set: set
             .map(|(name, _)| (name.clone(), OVERDUE.to_string()))
             .into_iter()
             .collect(),
-        currency: None,
+        ..Question::default()
     };
     let answer = report::answer(&mut reader, report, &question, &shop.zone, shop.now).unwrap();
     assert_eq!(

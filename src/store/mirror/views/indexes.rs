@@ -137,6 +137,7 @@ pub(in crate::store) fn wanted(routes: &[RouteColumns]) -> Vec<String> {
         wanted.extend(index.sql(routes));
     }
     wanted.extend(of_links(routes));
+    wanted.extend(of_lists(routes));
     wanted.extend(of_persons(routes));
     wanted
 }
@@ -184,6 +185,39 @@ pub fn number_sql(column: &str) -> String {
 #[must_use]
 pub fn compared(column: &str) -> String {
     format!("lower(trim(CAST({column} AS TEXT)))")
+}
+
+/// The indexes in whose order lists of records are shown. Each is of one column, so that its rows of
+/// one value are in the order in which a list goes on. There is none for status changes, which are
+/// the most by far.
+fn of_lists(routes: &[RouteColumns]) -> Vec<String> {
+    let mut indexes = vec!["CREATE INDEX list_jobs_status ON _job_states (status)".to_owned()];
+    for columns in routes {
+        let wanted: &[(&str, &str)] = match columns.route {
+            Route::Jobs => &[
+                ("number", "job_number"),
+                ("person", "assigned_to"),
+                ("amount", "_total_amount"),
+            ],
+            Route::Payments => &[("amount", "_amount")],
+            _ => &[],
+        };
+        for (name, column) in wanted {
+            let route = columns.route;
+            if columns.has(column) && !is_job_key(routes, column) {
+                indexes.push(format!(
+                    "CREATE INDEX list_{route}_{name} ON {route} ({column})"
+                ));
+            }
+        }
+    }
+    indexes
+}
+
+/// Whether jobs have an index of this column already, because other records name it.
+fn is_job_key(routes: &[RouteColumns], column: &str) -> bool {
+    let mut links = routes.iter().filter_map(|columns| columns.link.as_ref());
+    links.any(|link| link.job_field == column)
 }
 
 /// The indexes by which a job finds its status changes and payments, and these their job.
