@@ -17,6 +17,7 @@ mod live;
 mod metrics;
 mod not_shown;
 mod period;
+mod person;
 mod record;
 mod records;
 mod reports;

@@ -37,7 +37,7 @@ pub use delivery::{
 pub use error::ReportError;
 pub use exactness::{Cell, Exactness, Marking, sum_of_counts};
 pub use folder::{find, list};
-pub use head::{Chart, ColumnFormat, Parameter, Report};
+pub use head::{Chart, ColumnFormat, Parameter, Report, RowsBehind};
 pub use home::{Figure, Home, LINE_DAYS, Number, Standing, home};
 pub use html::{TableLinks, document, fragment, shown_columns};
 pub use json::{AnswerDocument, listed};

@@ -135,6 +135,31 @@ struct Card<'a> {
     report: &'static str,
 }
 
+/// By how much a number differs from the one before: `+4`, or `−12 %` of an amount of money. None
+/// if one of them is not sure.
+fn difference(figure: &Figure, unit: Unit) -> Option<String> {
+    let are_exact =
+        figure.now.exactness == Exactness::Exact && figure.before.exactness == Exactness::Exact;
+    let (now, before) = (figure.now.number()?, figure.before.number()?);
+    if !are_exact {
+        return None;
+    }
+    let (difference, end) = match unit {
+        Unit::Count => (now - before, ""),
+        Unit::Money if before > 0.0 => ((now - before) / before * 100.0, "\u{a0}%"),
+        Unit::Money => return None,
+    };
+    let size = whole(difference.abs().round() as i64);
+    let sign = if size == "0" {
+        "±"
+    } else if difference < 0.0 {
+        "−"
+    } else {
+        "+"
+    };
+    Some(format!("{sign}{size}{end}"))
+}
+
 impl HomeView<'_> {
     /// The numbers of the range, each beside that of the range before.
     fn cards(&self) -> Markup {
@@ -177,7 +202,7 @@ impl HomeView<'_> {
     fn card(&self, card: &Card<'_>) -> Markup {
         let from = self.home.days.from.to_string();
         let to = self.home.days.to.to_string();
-        let query = [("name", card.report), ("from", &from), ("to", &to)];
+        let address = self.rows_of_card(card.report, &from, &to);
         let figure = card.figure;
         let before = match self.range {
             Range::Today | Range::ThisWeek => " a week before",
@@ -191,10 +216,13 @@ impl HomeView<'_> {
         };
         html! {
             div.card id=(card.id) {
-                a href=(link("report", &query)) {
+                a href=(address) {
                     span.title { (card.title) }
                     span.n.old[figure.as_of.is_some()] {
                         (self.amount(&figure.now, card.unit, None))
+                        @if let Some(difference) = difference(figure, card.unit) {
+                            span.diff { " · " (difference) }
+                        }
                         (self.since(figure.as_of))
                     }
                     span.d {
@@ -204,6 +232,29 @@ impl HomeView<'_> {
                     (spark(&figure.days))
                 }
             }
+        }
+    }
+
+    /// The address of the records that a card counts; of its report, if no record may be shown.
+    fn rows_of_card(&self, report: &str, from: &str, to: &str) -> String {
+        let days = [("from", from), ("to", to)];
+        let created = [("created.from", from), ("created.to", to)];
+        let shows_records = self.context.shows_records();
+        match report {
+            "intake" if shows_records => {
+                self.repairs_link(&[&[("state", "taken_in")], &days[..]].concat())
+            }
+            "turnaround-by-brand" if shows_records => {
+                self.repairs_link(&[&[("state", "completed")], &days[..]].concat())
+            }
+            "payments" if shows_records => {
+                let payments = [("route", "payments"), ("kind.not", "void")];
+                link("records", &[&payments[..], &created].concat())
+            }
+            "leads" if shows_records => {
+                link("records", &[&[("route", "leads")], &created[..]].concat())
+            }
+            _ => link("report", &[&[("name", report)], &days[..]].concat()),
         }
     }
 
@@ -236,8 +287,10 @@ impl HomeView<'_> {
             None => 1.0,
         };
         let mut further = Vec::new();
-        for (_, count) in home.by_status.iter().skip(BARS_MAX) {
+        let mut further_names = Vec::new();
+        for (status, count) in home.by_status.iter().skip(BARS_MAX) {
             further.push(count);
+            further_names.push(status.as_str());
         }
         let old = self.home.now.open.as_of;
         html! {
@@ -252,15 +305,18 @@ impl HomeView<'_> {
                             svg viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true" {
                                 rect width=(format!("{width:.1}")) height="14" {}
                             }
-                            span { (self.amount(repairs, Unit::Count, None)) }
+                            @let address = self.repairs_link(&[("status", status)]);
+                            span { (self.amount(repairs, Unit::Count, Some(&address))) }
                         }
                     }
                     @if !further.is_empty() {
                         @let sum = report::sum_of_counts(further);
+                        @let names = further_names.join("|");
+                        @let address = self.repairs_link(&[("status", &names)]);
                         li {
                             span { "other statuses" }
                             span {}
-                            span { (self.amount(&sum, Unit::Count, None)) }
+                            span { (self.amount(&sum, Unit::Count, Some(&address))) }
                         }
                     }
                 }
@@ -373,5 +429,36 @@ impl HomeView<'_> {
             Unit::Money => money(number, self.context.page.reports.currency.as_deref()),
             Unit::Count => whole(number.round() as i64),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_a_number_or_a_share_and_is_not_shown_if_a_number_is_not_sure() {
+        let cell = |number: f64, exactness| Cell::of(number.into(), exactness);
+        let of = |now: f64, before: f64, unit, exactness| {
+            let figure = Figure {
+                now: cell(now, Exactness::Exact),
+                before: cell(before, exactness),
+                days: Vec::new(),
+                as_of: None,
+            };
+            difference(&figure, unit)
+        };
+        let exact = Exactness::Exact;
+        for (now, before, unit, wanted) in [
+            (26.0, 22.0, Unit::Count, Some("+4")),
+            (3.0, 1_300.0, Unit::Count, Some("−1,297")),
+            (3.0, 3.0, Unit::Count, Some("±0")),
+            (88.0, 100.0, Unit::Money, Some("−12\u{a0}%")),
+            (88.0, 0.0, Unit::Money, None),
+        ] {
+            let difference = of(now, before, unit, exact);
+            assert_eq!(difference.as_deref(), wanted, "{now} {before}");
+        }
+        assert_eq!(of(3.0, 1.0, Unit::Count, Exactness::AtLeast), None);
     }
 }

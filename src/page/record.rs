@@ -4,19 +4,21 @@ use std::cmp::Reverse;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use shopmirror_core::record::{Change, Kind, Route};
 
 use super::StatusPage;
 use super::context::PageContext;
-use super::frame::framed;
+use super::frame::{framed, record_link};
 use super::not_shown::NotShown;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::document;
 use crate::text::first_upper;
+use crate::text::number::count;
 
 /// The most related records of one route that are shown.
 const MAX_RELATED: usize = 50;
@@ -57,12 +59,26 @@ pub(super) fn one(
         state = reader.job_state(id)?;
     }
     let mut related = Vec::new();
+    let mut events = Vec::new();
     for (route, mut records) in related_to(reader, route, id)? {
+        let is_event = matches!(route, Route::JobStatusChanges | Route::Payments);
+        if is_event && query.route == Route::Jobs {
+            events.extend(events_of(route, &records, settings));
+            continue;
+        }
         records.sort_by_key(|record| {
             Reverse(RecordFields::parse(&record.body, settings).text("created_at"))
         });
         let list = listed(reader, settings, route, &records)?;
         related.push((route, records.len(), list));
+    }
+    if route == Route::Jobs {
+        events.extend(edits(&history));
+        events.sort_by_key(|event| Reverse(event.at.parse::<Timestamp>().ok()));
+    }
+    let mut money = None;
+    if route == Route::Customers {
+        money = Some(CustomerMoney::read(reader, id)?);
     }
     let page = html! {
         div {
@@ -73,6 +89,8 @@ pub(super) fn one(
             }
         }
         @if let Some(state) = &state { (now(state, settings)) }
+        @if let Some(money) = &money { (money.section(settings)) }
+        @if !events.is_empty() { (time_line(&events, settings)) }
         section {
             h2 { "Details" }
             @if let Some(body) = &body {
@@ -109,6 +127,136 @@ pub(super) fn one(
         (versions(&history, &fields, settings))
     };
     Ok(framed(context, &title, "records", &page).into_response())
+}
+
+/// One thing that happened to a repair.
+struct Event {
+    at: String,
+    /// Where it is shown whole.
+    address: String,
+    what: String,
+    note: String,
+}
+
+/// The status changes or payments of a repair.
+fn events_of(route: Route, records: &[RelatedRecord], page: &StatusPage) -> Vec<Event> {
+    let mut events = Vec::new();
+    for RelatedRecord { id, body } in records {
+        let fields = RecordFields::parse(body, page);
+        let what = match route {
+            Route::Payments => format!("Payment: {}", fields.text("amount")),
+            _ => fields.text("status"),
+        };
+        events.push(Event {
+            at: fields.text("created_at"),
+            address: record_link(route, id),
+            what,
+            note: fields.about(route),
+        });
+    }
+    events
+}
+
+/// The edits of a record, each with the names of the fields that it changed.
+fn edits(history: &RecordHistory) -> Vec<Event> {
+    let mut events = Vec::new();
+    for change in &history.changes {
+        let mut names = Vec::new();
+        for field in change.changed() {
+            names.push(label(&field.name));
+        }
+        if !names.is_empty() && change.version > 1 {
+            events.push(Event {
+                at: change.observed_at.clone(),
+                address: format!("#version-{}", change.version),
+                what: "Edited".to_owned(),
+                note: names.join(", "),
+            });
+        }
+    }
+    events
+}
+
+/// What happened to a repair, the newest first: statuses, payments and edits.
+fn time_line(events: &[Event], page: &StatusPage) -> Markup {
+    html! {
+        section {
+            h2 { "Time line" }
+            ul.found {
+                @for event in events {
+                    li {
+                        a href=(event.address) dir="auto" { (shown(&event.what)) }
+                        span.note dir="auto" { (event.note) }
+                        span.when { (moment(&event.at, &page.zone, TIME)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a customer paid and owes, by the repairs that are known.
+#[derive(Default)]
+struct CustomerMoney {
+    paid: f64,
+    owed: f64,
+    /// The repairs of which nothing says what was paid, or what they cost.
+    unknown: usize,
+    payments: Vec<RelatedRecord>,
+}
+
+impl CustomerMoney {
+    fn read(reader: &Reader, customer: &str) -> Result<Self, QueryError> {
+        let mut money = Self::default();
+        for job in reader.records_of_customer(Route::Jobs, customer, MAX_RELATED)? {
+            let payments = reader.records_of_job(Route::Payments, &job.id, MAX_RELATED)?;
+            money.payments.extend(payments);
+            let Some(state) = reader.job_state(&job.id)? else {
+                continue;
+            };
+            money.paid += state.paid.unwrap_or_default();
+            match (state.total, state.paid) {
+                (Some(total), Some(paid)) => money.owed += (total - paid).max(0.0),
+                _ => money.unknown += 1,
+            }
+            money.unknown += usize::from(state.paid_upto.is_some());
+        }
+        Ok(money)
+    }
+
+    fn section(&self, page: &StatusPage) -> Markup {
+        let currency = page.reports.currency.as_deref();
+        let mark = if self.unknown > 0 { "at least " } else { "" };
+        html! {
+            section {
+                h2 { "Money" }
+                p.now {
+                    "Paid " (mark) strong { (money(self.paid, currency)) }
+                    ", owed " (mark) strong { (money(self.owed, currency)) }
+                }
+                @if self.unknown > 0 {
+                    p.note {
+                        "Of " (count(self.unknown, "repair", "repairs"))
+                        " it is not known what was paid or what it costs."
+                    }
+                }
+                @if !self.payments.is_empty() {
+                    ul.found {
+                        @for RelatedRecord { id, body } in &self.payments {
+                            @let fields = RecordFields::parse(body, page);
+                            li {
+                                a href=(record_link(Route::Payments, id)) dir="auto" {
+                                    (fields.title(Route::Payments, id))
+                                }
+                                span.note dir="auto" { (fields.about(Route::Payments)) }
+                                span.when { (fields.created()) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The text of a record with a line for each field.
@@ -209,7 +357,7 @@ fn versions(history: &RecordHistory, fields: &RecordFields<'_>, page: &StatusPag
                 }
             }
             @for change in history.changes.iter().rev() {
-                h3 {
+                h3 id={ "version-" (change.version) } {
                     "Version " (change.version) ", seen "
                     (moment(&change.observed_at, &page.zone, "%Y-%m-%d %H:%M:%S"))
                 }

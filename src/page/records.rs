@@ -390,9 +390,9 @@ impl RecordsView<'_> {
                 p { "There are no such records." }
             } @else {
                 div.scroll tabindex="0" role="region" aria-label=(label_of_table) {
-                    table.report {
-                        thead { tr { @for column in &list.columns { (self.head(*column)) } } }
-                        tbody {
+                    table.report.list role="table" {
+                        thead role="rowgroup" { tr role="row" { @for column in &list.columns { (self.head(*column)) } } }
+                        tbody role="rowgroup" {
                             @for record in records.iter().take(PAGE_SIZE) { (self.row(record)) }
                         }
                     }
@@ -417,7 +417,9 @@ impl RecordsView<'_> {
         sorted_now.sort = Some(sort);
         let address = self.address().with(&sorted_now.sorted_by(column.name));
         html! {
-            th.number[column.kind == RecordColumnKind::Amount] scope="col" aria-sort=[order] {
+            th.number[column.kind == RecordColumnKind::Amount] role="columnheader" scope="col"
+                aria-sort=[order]
+            {
                 a href=(address) { (label(column.name)) }
             }
         }
@@ -432,9 +434,11 @@ impl RecordsView<'_> {
         }
         let own = record_link(list.route, &record.id);
         html! {
-            tr {
+            tr role="row" {
                 @for (index, (column, value)) in list.columns.iter().zip(&record.values).enumerate() {
-                    td.number[column.kind == RecordColumnKind::Amount] dir="auto" {
+                    td.number[column.kind == RecordColumnKind::Amount] role="cell"
+                        data-label=(label(column.name)) dir="auto"
+                    {
                         @if index == leading {
                             a href=(own) { (self.value(column.kind, value, &record.id)) }
                         } @else if let (0, Some(job)) = (index, &record.job) {

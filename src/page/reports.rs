@@ -17,7 +17,8 @@ use super::not_shown::NotShown;
 use super::text::{label, shown};
 use crate::config::{CountedBy, ReportFormat};
 use crate::report::{
-    self, Answer, Cell, Period, Question, Range, Report, ReportError, TableLinks, marked_count,
+    self, Answer, Cell, Parameter, Period, Question, Range, Report, ReportError, TableLinks,
+    marked_count,
 };
 use crate::store::{ListQuery, Reader};
 use crate::text::first_upper;
@@ -43,11 +44,14 @@ pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Res
     let body = html! {
         section {
             h1 { "Reports" }
-            dl.reports {
-                @for report in &reports {
-                    @let address = link("report", &[("name", &report.name)]);
-                    dt { a href=(address) dir="auto" { (shown(&report.title)) } }
-                    dd dir="auto" { (shown(&report.about)) }
+            @for (title, group) in &grouped(&reports) {
+                h2 { (title) }
+                dl.reports {
+                    @for report in group {
+                        @let address = link("report", &[("name", &report.name)]);
+                        dt { a href=(address) dir="auto" { (shown(&report.title)) } }
+                        dd dir="auto" { (shown(&report.about)) }
+                    }
                 }
             }
             @for error in &errors { p.note { (shown(error)) } }
@@ -60,6 +64,46 @@ pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Res
         }
     };
     Ok(framed(context, "Reports", "reports", &body).into_response())
+}
+
+/// The reports by what they are about, each group with its title.
+fn grouped(reports: &[Report]) -> Vec<(&'static str, Vec<&Report>)> {
+    let mut groups: Vec<(&'static str, Vec<&Report>)> = Vec::new();
+    for title in [
+        "Money",
+        "Repairs",
+        "People",
+        "Leads and customers",
+        "System",
+        "Own reports",
+    ] {
+        let mut group = Vec::new();
+        for report in reports {
+            if group_of(report) == title {
+                group.push(report);
+            }
+        }
+        if !group.is_empty() {
+            groups.push((title, group));
+        }
+    }
+    groups
+}
+
+fn group_of(report: &Report) -> &'static str {
+    if report.is_own {
+        return "Own reports";
+    }
+    match report.name.as_str() {
+        "payments" | "outstanding" => "Money",
+        "technicians" | "turnaround-by-person" => "People",
+        "leads" | "sources" | "follow-ups" | "customers" => "Leads and customers",
+        "mirror" => "System",
+        name if name.contains("money") || name.contains("amount") || name.contains("till") => {
+            "Money"
+        }
+        _ => "Repairs",
+    }
 }
 
 /// One report as a page, or as a file of the `format` in the query.
@@ -97,6 +141,7 @@ pub(super) fn one(
         before,
         before_until,
         businesses: businesses(reader),
+        shows_records: context.shows_records(),
     };
     Ok(framed(context, &report.title, "reports", &view.page()).into_response())
 }
@@ -193,6 +238,8 @@ struct ReportView<'a> {
     /// The time of the last of these days up to which they are counted.
     before_until: Option<Time>,
     businesses: BTreeSet<String>,
+    /// Whether a number may lead to the records that it counts.
+    shows_records: bool,
 }
 
 impl ReportView<'_> {
@@ -270,6 +317,21 @@ impl ReportView<'_> {
         self.list_address(&pairs)
     }
 
+    /// A value of a parameter of the list behind a number.
+    fn filled(&self, value: &str, row: &[Cell], days: Period) -> String {
+        match value {
+            "{from}" => return days.from.to_string(),
+            "{to}" => return days.to.to_string(),
+            _ => {}
+        }
+        for (name, cell) in self.answer.columns.iter().zip(row) {
+            if value == format!("{{{name}}}") {
+                return report::shown(&cell.value, None);
+            }
+        }
+        value.to_owned()
+    }
+
     /// The form that chooses rows. Their days are chosen above it.
     fn filter_form(&self) -> Markup {
         let answer = self.answer;
@@ -328,13 +390,36 @@ impl ReportView<'_> {
                         (select("Business", "business", &businesses, business))
                     }
                     @for (name, parameter) in &report.parameters {
-                        @let value = self.value_of(name).unwrap_or_else(|| parameter.default());
-                        label {
-                            bdi { (shown(&parameter.about)) } " "
-                            input type="text" name=(name) size="6" value=(value);
-                        }
+                        (self.parameter(name, parameter))
                     }
                     button { "Show" }
+                }
+            }
+        }
+    }
+
+    /// What sets a parameter of the report, in the words of its meaning.
+    fn parameter(&self, name: &str, parameter: &Parameter) -> Markup {
+        let value = self.value_of(name).unwrap_or_else(|| parameter.default());
+        let about = shown(&parameter.about);
+        let (before, after) = about.split_once('…').unwrap_or((&about, ""));
+        let mut choices = Vec::with_capacity(parameter.choices.len());
+        for choice in &parameter.choices {
+            choices.push((choice.as_str(), choice.as_str()));
+        }
+        html! {
+            @if parameter.is_flag {
+                label {
+                    input type="checkbox" name=(name) value="1" checked[value != "0"];
+                    " " bdi { (about) }
+                }
+            } @else if !choices.is_empty() {
+                (select(&label(&about), name, &choices, &value))
+            } @else {
+                label {
+                    bdi { (before) } " "
+                    input type="text" name=(name) size="6" value=(value);
+                    @if !after.is_empty() { " " bdi { (after) } }
                 }
             }
         }
@@ -413,8 +498,45 @@ impl TableLinks for ReportView<'_> {
         Some(address.sorted(column))
     }
 
-    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
-        None
+    fn rows_behind(&self, row: &[Cell], column: usize) -> Option<String> {
+        if !self.shows_records {
+            return None;
+        }
+        if self.answer.columns[column] == "person" {
+            let name = report::shown(&row[column].value, None);
+            return Some(link("person", &[("name", &name)]));
+        }
+        let number = row[column].number()?;
+        if number == 0.0 {
+            return None;
+        }
+        let behind = self
+            .answer
+            .report
+            .rows_behind(&self.answer.columns[column])?;
+        let days = self.answer.days_of(row)?;
+        let mut list = "";
+        let mut pairs = Vec::new();
+        for (name, value) in behind {
+            if name == "list" {
+                list = value;
+            } else {
+                pairs.push((name.as_str(), self.filled(value, row, days)));
+            }
+        }
+        if let Some(business) = &self.question.business {
+            pairs.push(("business", business.clone()));
+        }
+        let mut path = "records";
+        if list != path {
+            path = "report";
+            pairs.insert(0, ("name", list.to_owned()));
+        }
+        let pairs: Vec<(&str, &str)> = pairs
+            .iter()
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        Some(link(path, &pairs))
     }
 }
 

@@ -21,7 +21,7 @@ use super::not_shown::NotShown;
 use super::server::ClientAddress;
 use super::sign_in::{Denied, SignIn};
 use super::text::{message, shown};
-use super::{access, find, metrics, record, records, reports};
+use super::{access, find, metrics, person, record, records, reports};
 use crate::config::Role;
 use crate::report::Range;
 use crate::status::WorkspaceStatus;
@@ -86,7 +86,8 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             .route("/records", get(list_of_records))
             .route("/records.csv", from_store(records::csv))
             .route("/records.xlsx", from_store(records::excel))
-            .route("/record", from_store(record::one));
+            .route("/record", from_store(record::one))
+            .route("/person", get(one_person));
     }
     router.with_state(context).layer(guard)
 }
@@ -111,6 +112,16 @@ async fn one_report(
 ) -> Response {
     let response = context
         .read_report(move |reader, context| reports::one(reader, context, &query))
+        .await;
+    response.unwrap_or_else(|why| not_shown(&context, &why))
+}
+
+async fn one_person(
+    State(context): State<Arc<PageContext>>,
+    Asked(query): Asked<person::PersonQuery>,
+) -> Response {
+    let response = context
+        .read_report(move |reader, context| person::one(reader, context, &query))
         .await;
     response.unwrap_or_else(|why| not_shown(&context, &why))
 }

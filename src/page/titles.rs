@@ -83,7 +83,7 @@ impl<'p> RecordFields<'p> {
     }
 
     /// The fields that are shown after the title in a list, with their breaks of lines.
-    fn about(&self, route: Route) -> String {
+    pub(super) fn about(&self, route: Route) -> String {
         let text = self.joined_lines(match route {
             Route::Jobs => &["status", "problem"],
             Route::Customers => &["mobile_number", "email"],

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ZonedDateTime};
+use jiff::{Timestamp, ToSpan, ZonedDateTime};
 use shopmirror_core::clock::second;
 
 use super::error::ReportError;
@@ -15,7 +15,7 @@ use super::head::{PERIOD, Report};
 use super::list::{Listed, listed};
 use super::period::{Period, moment_of};
 use super::query;
-use super::value::displayed;
+use super::value::{displayed, shown};
 use crate::config::CountedBy;
 use crate::store::{ListQuery, PollerRow, Reader, SqlValue, StoreError};
 use crate::text::number::whole;
@@ -113,6 +113,42 @@ impl Answer {
         self.columns.iter().position(|column| column == PERIOD)
     }
 
+    /// The days that a row counts: those of its day, week or month that were asked for, or all.
+    #[must_use]
+    pub fn days_of(&self, row: &[Cell]) -> Option<Period> {
+        let Some(column) = self.period_column() else {
+            return Some(self.period);
+        };
+        let name = shown(&row[column].value, None);
+        let first: Date = match self.by {
+            CountedBy::Month => format!("{name}-01").parse().ok()?,
+            CountedBy::Day | CountedBy::Week => name.parse().ok()?,
+        };
+        let last = match self.by {
+            CountedBy::Day => first,
+            CountedBy::Week => first.saturating_add(6.days()),
+            CountedBy::Month => first.last_of_month(),
+        };
+        Some(Period {
+            from: first.max(self.period.from),
+            to: last.min(self.period.to),
+        })
+    }
+
+    /// The highest number of the columns that are shaded.
+    #[must_use]
+    pub fn highest_shaded(&self) -> f64 {
+        let mut highest: f64 = 0.0;
+        for row in &self.rows {
+            for (cell, column) in row.iter().zip(&self.columns) {
+                if self.report.is_shaded(column) {
+                    highest = highest.max(cell.number().unwrap_or_default());
+                }
+            }
+        }
+        highest
+    }
+
     /// Whether a column is one of numbers, which are aligned to the right.
     #[must_use]
     pub fn has_numbers(&self, column: usize) -> bool {
@@ -182,7 +218,10 @@ pub fn answer(
         // The query may name the tables before it is known which repairs are in them.
         reader.set_unheard(&[], None, None)?;
         reader.set_recompleted(&[])?;
-        let uses = query::uses_of(reader, report)?;
+        let mut uses = query::uses_of(reader, report)?;
+        if report.is_timeless(&parameters) {
+            uses.has_period = false;
+        }
         business.every = report.routes_of_every_business(uses.paid_sums);
         let mut known = Knowledge::read(reader, &uses.routes, &business, days, now)?;
         if uses.has_period && uses.states {

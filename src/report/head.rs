@@ -20,6 +20,10 @@ pub(super) const PERIOD: &str = "period";
 const BYTE_ORDER_MARK: char = '\u{feff}';
 const REMARKS: &str = "the comment at the start of a report is TOML: write a remark as `-- # text`";
 
+/// The list of what a number counts: `list` is a report or `records`, the others are its parameters.
+/// `{from}` and `{to}` stand for the days of the row, `{COLUMN}` for its value.
+pub type RowsBehind = BTreeMap<String, String>;
+
 /// Columns, by the route that they are about.
 type Columns = BTreeMap<Route, Vec<String>>;
 
@@ -70,8 +74,14 @@ pub struct Report {
     money: Vec<String>,
     /// The columns of shares.
     percent: Vec<String>,
+    /// The columns whose cells are the darker on a page the more they count.
+    shaded: Vec<String>,
     /// What can be set beside the period and the business, by its `:name` in the SELECT.
     pub parameters: BTreeMap<String, Parameter>,
+    /// The values of parameters with which it is about no days, but about now.
+    timeless: BTreeMap<String, String>,
+    /// For a column the list of what its numbers count.
+    leads_to: BTreeMap<String, RowsBehind>,
     /// The chart, if it has one.
     pub chart: Option<Chart>,
     /// Whether each row is one record.
@@ -134,9 +144,15 @@ pub(super) enum Missing {
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     default: Value,
-    /// What it means.
+    /// What it means. `…` stands for the value.
     #[serde(default)]
     pub about: String,
+    /// The values that it can have, if not every one.
+    #[serde(default)]
+    pub choices: Vec<String>,
+    /// Whether it is on, 1, or off, 0.
+    #[serde(default)]
+    pub is_flag: bool,
 }
 
 /// How the values of a column are shown.
@@ -284,6 +300,27 @@ impl Report {
         false
     }
 
+    /// Whether it is about no days with these values of its parameters.
+    pub(super) fn is_timeless(&self, values: &[(String, SqlValue)]) -> bool {
+        let mut timeless = self.timeless.iter();
+        timeless.any(|(name, value)| {
+            let value = SqlValue::Text(value.clone());
+            values.contains(&(name.clone(), value))
+        })
+    }
+
+    /// Whether the cells of a column are the darker the more they count.
+    #[must_use]
+    pub fn is_shaded(&self, column: &str) -> bool {
+        is_named(&self.shaded, column)
+    }
+
+    /// The list of what the numbers of a column count.
+    #[must_use]
+    pub fn rows_behind(&self, column: &str) -> Option<&RowsBehind> {
+        self.leads_to.get(column)
+    }
+
     /// How a column is shown.
     #[must_use]
     pub fn format(&self, column: &str) -> Option<ColumnFormat> {
@@ -339,14 +376,17 @@ impl Parameter {
     }
 
     /// A value as the default is one: a number or a text.
-    pub(super) fn read(&self, text: &str) -> Result<SqlValue, &'static str> {
+    pub(super) fn read(&self, text: &str) -> Result<SqlValue, String> {
+        if !self.choices.is_empty() && !self.choices.iter().any(|choice| choice == text) {
+            return Err(format!("must be one of {}", self.choices.join(", ")));
+        }
         if !matches!(self.default, Value::Integer(_) | Value::Float(_)) {
             return Ok(text.to_owned().into());
         }
         let whole = text.parse::<i64>().map(Into::into);
         whole
             .or_else(|_| text.parse::<f64>().map(Into::into))
-            .map_err(|_| "must be a number")
+            .map_err(|_| "must be a number".to_owned())
     }
 }
 

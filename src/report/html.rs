@@ -11,6 +11,8 @@ use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
 
+/// How dark a cell of a map can be; the style of the page has a class for each.
+const SHADES: f64 = 5.0;
 /// The longest text of a cell, in characters.
 const CELL_MAX: usize = 2_000;
 /// For a document of its own, which may load nothing.
@@ -91,13 +93,16 @@ fn table(answer: &Answer, links: &impl TableLinks) -> Markup {
             p { (first_upper(NOTHING)) "." }
         } @else {
             div.scroll tabindex="0" role="region" aria-label=(label) {
-                table.report {
-                    thead { tr { @for &column in &columns { (head(answer, column, links)) } } }
+                table.report.list[answer.report.is_list] role="table" {
+                    thead role="rowgroup" { tr role="row" { @for &column in &columns { (head(answer, column, links)) } } }
                     (body(answer, &columns, links))
                     @if let Some(totals) = answer.shown_totals() {
-                        tfoot { tr {
+                        tfoot role="rowgroup" { tr role="row" {
                             @for &column in &columns {
-                                td.number[answer.has_numbers(column)] dir="auto" {
+                                @let label = heading(&answer.columns[column]);
+                                td.number[answer.has_numbers(column)] role="cell" data-label=(label)
+                                    dir="auto"
+                                {
                                     (cell(&totals[column]))
                                 }
                             }
@@ -120,7 +125,9 @@ fn head(answer: &Answer, column: usize, links: &impl TableLinks) -> Markup {
         _ => None,
     };
     html! {
-        th.number[answer.has_numbers(column)] scope="col" dir="auto" aria-sort=[order] {
+        th.number[answer.has_numbers(column)] role="columnheader" scope="col" dir="auto"
+            aria-sort=[order]
+        {
             @match links.sorted(name) {
                 Some(address) => a href=(address) { (title) },
                 None => (title),
@@ -162,9 +169,9 @@ fn body(answer: &Answer, columns: &[usize], links: &impl TableLinks) -> Markup {
         rows.reverse();
     }
     html! {
-        tbody {
+        tbody role="rowgroup" {
             @for row in rows {
-                tr { @for &column in columns { (one_cell(answer, row, column, links)) } }
+                tr role="row" { @for &column in columns { (one_cell(answer, row, column, links)) } }
             }
         }
     }
@@ -183,16 +190,40 @@ fn one_cell(answer: &Answer, row: &[Cell], column: usize, links: &impl TableLink
     {
         text = cell(&id);
     }
-    let is_unknown = value.exactness == Exactness::Unknown;
-    let is_day = answer.period_column() == Some(column);
+    let label = heading(&answer.columns[column]);
     html! {
-        td.number[value.is_number()] .unknown[is_unknown] .day[is_day] dir="auto" {
+        td class=(class_of(answer, value, column)) role="cell" data-label=(label) dir="auto" {
             @match address {
                 Some(address) => a href=(address) { (text) },
                 None => (text),
             }
         }
     }
+}
+
+/// How a cell looks: numbers stand to the right, and those of a map are the darker the more they
+/// count.
+fn class_of(answer: &Answer, value: &Cell, column: usize) -> String {
+    let mut classes = Vec::new();
+    if value.is_number() {
+        classes.push("number".to_owned());
+    }
+    if value.exactness == Exactness::Unknown {
+        classes.push("unknown".to_owned());
+    }
+    if answer.period_column() == Some(column) {
+        classes.push("day".to_owned());
+    }
+    if answer.report.is_shaded(&answer.columns[column])
+        && let Some(number) = value.number()
+    {
+        let share = number / answer.highest_shaded().max(1.0);
+        let shade = (share * SHADES).ceil();
+        if shade >= 1.0 {
+            classes.push(format!("shade-{shade}"));
+        }
+    }
+    classes.join(" ")
 }
 
 /// The record to which a cell leads: the one of its id, or the one that it is the name of.

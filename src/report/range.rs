@@ -17,8 +17,10 @@ impl Range {
         Self::LastMonth,
     ];
     /// Those of the page of a report.
-    pub const REPORT: [Self; 6] = [
+    pub const REPORT: [Self; 8] = [
         Self::Today,
+        Self::Last7Days,
+        Self::Last30Days,
         Self::ThisWeek,
         Self::ThisMonth,
         Self::LastMonth,

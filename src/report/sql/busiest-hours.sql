@@ -4,6 +4,7 @@
 -- counts.jobs = ["repairs", "mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 -- totals = ["repairs", "mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 -- chart.bars = ["hour", "repairs"]
+-- shaded = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WITH RECURSIVE zones AS MATERIALIZED (
     -- The offsets of the period, each with its bounds in seconds since 1970.
     SELECT unixepoch(from_at) AS from_s, seconds,

@@ -7,6 +7,7 @@
 -- every_business = ["jobs"]
 -- totals = ["new"]
 -- chart.bars = ["period", "new", "returned"]
+-- leads_to.new = { list = "records", route = "customers", "created.from" = "{from}", "created.to" = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A record whose time of creation cannot be read may belong to any day until it was first seen.
     SELECT 'customers' AS route, count(*) AS records, max(r._first_seen_at) AS until

@@ -8,6 +8,9 @@
 -- counts.customers = ["customers"]
 -- totals = ["jobs", "leads", "customers"]
 -- chart.bars = ["period", "jobs", "leads", "customers"]
+-- leads_to.jobs = { list = "repairs", state = "taken_in", from = "{from}", to = "{to}" }
+-- leads_to.leads = { list = "records", route = "leads", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.customers = { list = "records", route = "customers", "created.from" = "{from}", "created.to" = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A record whose time of creation cannot be read may belong to any day until it was first seen.
     SELECT 'jobs' AS route, count(*) AS records, max(r._first_seen_at) AS until

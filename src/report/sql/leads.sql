@@ -9,6 +9,7 @@
 -- totals = ["leads", "converted"]
 -- percent = ["converted_percent"]
 -- chart.bars = ["period", "leads", "converted"]
+-- leads_to.leads = { list = "records", route = "leads", "created.from" = "{from}", "created.to" = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A record whose time of creation cannot be read may belong to any day until it was first seen.
     SELECT 'leads' AS route, count(*) AS records, max(r._first_seen_at) AS until

@@ -6,6 +6,11 @@
 -- max_days = { under_1_day = 1, from_1_to_3_days = 3, from_3_to_7_days = 7 }
 -- totals = ["open", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
 -- chart.bars = ["status", "under_1_day", "from_1_to_3_days", "from_3_to_7_days", "over_7_days"]
+-- leads_to.open = { list = "repairs", status = "{status}", stage = "{stage}" }
+-- leads_to.under_1_day = { list = "repairs", status = "{status}", stage = "{stage}", open_days_under = "1" }
+-- leads_to.from_1_to_3_days = { list = "repairs", status = "{status}", stage = "{stage}", open_days = "1", open_days_under = "3" }
+-- leads_to.from_3_to_7_days = { list = "repairs", status = "{status}", stage = "{stage}", open_days = "3", open_days_under = "7" }
+-- leads_to.over_7_days = { list = "repairs", status = "{status}", stage = "{stage}", open_days = "7" }
 WITH ages AS MATERIALIZED (
     SELECT s.stage, s.status, max(julianday(:now) - julianday(substr(j._created_at, 1, 19)), 0) AS age,
         u.stretch

@@ -1,10 +1,11 @@
 -- title = "Outsourced work"
 -- about = "Repairs that are with other firms, and how many of them are overdue."
 -- needs.outsourced_jobs = ["vendor_name", "created_at", "status_stage"]
--- parameters.overdue = { default = 7, about = "days after which outsourced work counts as overdue" }
+-- parameters.overdue = { default = 7, about = "overdue after … days" }
 -- standing.outsourced_jobs = ["out", "overdue", "oldest_days"]
 -- totals = ["out", "overdue"]
 -- chart.bars = ["vendor", "out", "overdue"]
+-- leads_to.out = { list = "records", route = "outsourced_jobs", "vendor_name.is" = "{vendor}", "status_stage.is" = "{stage}" }
 WITH ages AS MATERIALIZED (
     SELECT o.vendor_name, o.status_stage AS stage,
         max(julianday(:now) - julianday(substr(o._created_at, 1, 19)), 0) AS age

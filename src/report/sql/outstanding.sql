@@ -7,7 +7,7 @@
 -- grown_by.payments = ["paid"]
 -- reduced_by.payments = ["outstanding"]
 -- filters_by_state = ["completed_days"]
--- parameters.completed_days = { default = 0, about = "only if completed in the last so many days" }
+-- parameters.completed_days = { default = 0, about = "completed in the last … days" }
 -- money = ["total", "paid", "outstanding"]
 -- totals = ["total", "paid", "outstanding"]
 WITH billed AS (

@@ -6,6 +6,11 @@
 -- measures.payments = ["net"]
 -- totals = ["payments", "received", "refunds", "refunded", "net"]
 -- chart.bars = ["period", "received", "refunded"]
+-- leads_to.payments = { list = "records", route = "payments", "kind.is" = "payment", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.received = { list = "records", route = "payments", "kind.not" = "void", "amount.from" = "0", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.refunds = { list = "records", route = "payments", "kind.is" = "refund", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.refunded = { list = "records", route = "payments", "kind.not" = "void", "amount.to" = "0", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.net = { list = "records", route = "payments", "kind.not" = "void", "created.from" = "{from}", "created.to" = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A payment whose time cannot be read may belong to any day until it was first seen.
     SELECT count(*) AS payments, max(p._first_seen_at) AS until

@@ -4,6 +4,9 @@
 -- counts.leads = ["leads", "closed", "no_stage"]
 -- totals = ["leads", "closed", "no_stage"]
 -- chart.bars = ["source", "leads", "closed"]
+-- leads_to.leads = { list = "records", route = "leads", "source.is" = "{source}", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.closed = { list = "records", route = "leads", "source.is" = "{source}", "status_stage.is" = "completed", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.no_stage = { list = "records", route = "leads", "source.is" = "{source}", "status_stage.is" = "(none)", "created.from" = "{from}", "created.to" = "{to}" }
 SELECT coalesce(source, '(none)') AS source, sum(leads) AS leads, sum(closed) AS closed,
     sum(no_stage) AS no_stage, sum(untimed) AS _more_leads, sum(untimed) AS _more_closed,
     sum(untimed) AS _more_no_stage

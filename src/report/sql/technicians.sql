@@ -7,6 +7,9 @@
 -- counts.job_status_changes = ["completed"]
 -- totals = ["open", "taken_in", "completed"]
 -- chart.bars = ["person", "open", "taken_in", "completed"]
+-- leads_to.open = { list = "repairs", person = "{person}" }
+-- leads_to.taken_in = { list = "repairs", person = "{person}", state = "taken_in", from = "{from}", to = "{to}" }
+-- leads_to.completed = { list = "repairs", person = "{person}", state = "completed", from = "{from}", to = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed a repair of anyone, and so may one
     -- that was missed since a repair was completed before.

@@ -7,6 +7,7 @@
 -- samples.job_status_changes = ["median_days", "p90_days"]
 -- totals = ["repairs"]
 -- chart.bars = ["{by}", "median_days", "p90_days"]
+-- leads_to.repairs = { list = "repairs", state = "completed", {by} = "{{by}}", from = "{from}", to = "{to}" }
 WITH unread AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed any repair, and so may one that was
     -- missed since a repair was completed before.

@@ -23,6 +23,9 @@ const CHANGED: &str = "changed";
 /// The most values of a column that are offered as a choice.
 const CHOICES_MAX: i64 = 30;
 
+/// What reports write for a text that is absent.
+const NONE: [&str; 3] = ["(none)", "(no stage)", "(no status)"];
+
 /// A column of a list of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordColumn {
@@ -108,6 +111,7 @@ const LEADS: &[RecordColumn] = &[
     column("name", Text, "r.name"),
     column("device_model", Text, "r.device_model"),
     column("status", Choice, "r.status"),
+    column("status_stage", Choice, "r.status_stage"),
     column("source", Choice, "r.source"),
     own(column("next_follow_up", Day, "r._next_follow_up")),
     CREATED,
@@ -136,6 +140,7 @@ const OUTSOURCED: &[RecordColumn] = &[
     CUSTOMER,
     column("vendor_name", Choice, "r.vendor_name"),
     column("status", Choice, "r.status"),
+    column("status_stage", Choice, "r.status_stage"),
     own(column("created", Moment, "r._created_at")),
     LAST_CHANGED,
 ];
@@ -526,6 +531,9 @@ impl RecordList {
         let column = self.named(&filter.column);
         let sql = column.sql;
         let sign = match filter.way {
+            FilterWay::Is if NONE.contains(&filter.text.as_str()) => {
+                return Ok(format!("{sql} IS NULL"));
+            }
             FilterWay::Is => {
                 values.push(filter.text.clone().into());
                 return Ok(format!("{sql} = :value"));

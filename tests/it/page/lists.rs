@@ -5,9 +5,7 @@ use super::{LISTEN, Reply};
 
 /// The texts of a table's cells in one column, without tags.
 fn column(page: &str, title: &str) -> Vec<String> {
-    let (_, table) = page
-        .split_once("<table class=\"report\">")
-        .expect("a table");
+    let (_, table) = page.split_once("<table").expect("a table");
     let (head, rest) = table.split_once("</thead>").expect("a head");
     let (body, _) = rest.split_once("</tbody>").expect("a body");
     let heads: Vec<String> = head
@@ -18,7 +16,7 @@ fn column(page: &str, title: &str) -> Vec<String> {
     let place = heads.iter().position(|head| head == title);
     let place = place.unwrap_or_else(|| panic!("no column {title} among {heads:?}"));
     let mut texts = Vec::new();
-    for row in body.split("<tr>").skip(1) {
+    for row in body.split("<tr").skip(1) {
         let cell = row.split("<td").nth(place + 1).expect("a cell");
         texts.push(text(&format!("<{cell}")));
     }
@@ -164,6 +162,105 @@ async fn a_wrong_query_of_a_list_gets_a_page_that_says_what_is_allowed() {
         assert_eq!(reply.code, 400, "{path}: {reply:?}");
         let is_own = reply.body.contains("<h1>Not shown</h1>") && reply.body.contains(said);
         assert!(is_own, "{path}: {reply:?}");
+    }
+    daemon.stop().await;
+}
+
+/// Each link of a page to a list of records, with the number that it stands under.
+fn links_to_rows(page: &str) -> Vec<(String, String)> {
+    let mut links = Vec::new();
+    for piece in page.split("<a href=\"").skip(1) {
+        let (address, rest) = piece.split_once('"').expect("an address");
+        let (inside, _) = rest.split_once("</a>").expect("the end of a link");
+        let inside = match inside.split_once("class=\"n\">") {
+            Some((_, number)) => number.split("<span").next().unwrap_or_default(),
+            None => inside.trim_start_matches('>'),
+        };
+        let number = text(&format!("<a>{inside}")).replace(',', "");
+        let leads_to_rows = address.starts_with("records?route=") && address.contains('.')
+            || ["repairs", "follow-ups", "outstanding"]
+                .iter()
+                .any(|name| address.starts_with(&format!("report?name={name}")));
+        if leads_to_rows && number.parse::<f64>().is_ok() {
+            links.push((format!("/{}", address.replace("&amp;", "&")), number));
+        }
+    }
+    links
+}
+
+#[tokio::test]
+async fn a_number_leads_to_as_many_rows_and_an_amount_to_rows_that_add_up_to_it() {
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
+    site.get_when("/records?route=jobs", "all is read", has_all)
+        .await;
+    let is_counted = |reply: &Reply| reply.body.contains(">60.25</a>");
+    site.get_when("/", "Home is counted", is_counted).await;
+    let mut followed = 0;
+    for path in [
+        "/?range=this-month",
+        "/?range=last-month",
+        "/report?name=open-repairs",
+        "/report?name=technicians&range=last-30-days",
+        "/report?name=technicians&range=12-months",
+        "/report?name=turnaround-by-person&range=last-30-days",
+        "/report?name=payments&range=last-7-days&by=week",
+        "/report?name=payments&range=12-months",
+        "/report?name=customers&range=last-30-days&by=month",
+    ] {
+        let page = site.get(path).await.body;
+        for (link, number) in links_to_rows(&page) {
+            let list = site.get(&link).await.body;
+            let sums: Vec<String> = list
+                .split("<dd><strong>")
+                .skip(1)
+                .filter_map(|sum| sum.split('<').next())
+                .map(|sum| sum.replace(',', "").replace("≥ ", "").replace("about ", ""))
+                .collect();
+            let is_amount = number.contains('.');
+            let is_said = match is_amount {
+                true => sums.contains(&number),
+                false => sums.first() == Some(&number),
+            };
+            assert!(
+                is_said,
+                "{path}: {link} is not {number} but {sums:?}: {list}"
+            );
+            followed += 1;
+        }
+    }
+    assert!(followed > 25, "only {followed} links");
+    let refused = site.get("/report?name=repairs&state=closed").await;
+    assert!(
+        refused
+            .body
+            .contains("must be one of open, taken_in, completed"),
+        "{refused:?}"
+    );
+    for (asked, wanted) in [
+        (
+            "state=taken_in&range=12-months&person=Tim",
+            vec!["JOB-6", "JOB-7", "JOB-8"],
+        ),
+        (
+            "state=completed&range=last-30-days&model=galaxy",
+            vec!["JOB-7"],
+        ),
+        (
+            "person=Tim&amount_from=100&amount_to=101",
+            vec!["JOB-6", "JOB-8"],
+        ),
+        ("person=(not+assigned)", vec![]),
+    ] {
+        let page = site
+            .get(&format!("/report?name=repairs&{asked}"))
+            .await
+            .body;
+        let mut found = Vec::new();
+        if page.contains("<table") {
+            found = column(&page, "job number");
+            found.sort();
+        }
+        assert_eq!(found, wanted, "{asked}");
     }
     daemon.stop().await;
 }

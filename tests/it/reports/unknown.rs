@@ -340,7 +340,7 @@ async fn follow_ups_show_the_newest_500_and_csv_all() {
         200
     );
     assert!(
-        table.contains("these are the first 500 of 600 rows; CSV and JSON have all"),
+        table.contains("these are the first 500 of 600 rows; Excel, CSV and JSON have all"),
         "{table}"
     );
     assert!(

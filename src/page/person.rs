@@ -1,0 +1,180 @@
+//! The page of a technician: what is open, the oldest first, what was finished in the last 30 days,
+//! how long that took and what it came to. On only with `show_records = true`.
+
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use maud::{Markup, html};
+use serde::Deserialize;
+use shopmirror_core::record::Route;
+
+use super::context::PageContext;
+use super::frame::{framed, link, record_link};
+use super::not_shown::NotShown;
+use super::text::{money, shown};
+use crate::report::{self, Answer, Cell, Question, Range, ReportError, TableLinks, marked_count};
+use crate::store::{Filter, FilterWay, ListQuery, Reader};
+use crate::text::number::count;
+
+/// The query of a person.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PersonQuery {
+    name: String,
+}
+
+/// The links of a table that leads to its records only.
+struct RecordLinks;
+
+impl TableLinks for RecordLinks {
+    fn record(&self, route: Route, id: &str) -> Option<String> {
+        Some(record_link(route, id))
+    }
+
+    fn sorted(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
+        None
+    }
+}
+
+/// The page of a technician.
+pub(super) fn one(
+    reader: &mut Reader,
+    context: &PageContext,
+    query: &PersonQuery,
+) -> Result<Response, NotShown> {
+    let name = query.name.as_str();
+    let now = Timestamp::now();
+    let ask = |reader: &mut Reader, report: &str, question: Question| {
+        let report = report::find(report, None)?;
+        report::answer(reader, &report, &question, &context.page.zone, now)
+    };
+    let set = |state: &str| {
+        let pairs = [("person", name), ("state", state)];
+        pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .to_vec()
+    };
+    let days = Range::Last30Days.days(now.to_zoned_datetime(context.page.zone.clone()).date());
+    let of_days = Question {
+        from: Some(days.from),
+        to: Some(days.to),
+        ..Question::default()
+    };
+    let open = Question {
+        set: set("open"),
+        ..Question::default()
+    };
+    let completed = Question {
+        set: set("completed"),
+        ..of_days.clone()
+    };
+    let turnaround = Question {
+        list: ListQuery {
+            filters: vec![Filter {
+                column: "person".to_owned(),
+                way: FilterWay::Is,
+                text: name.to_owned(),
+            }],
+            ..ListQuery::default()
+        },
+        ..of_days
+    };
+    let open = ask(reader, "repairs", open)?;
+    let completed = ask(reader, "repairs", completed)?;
+    let turnaround = ask(reader, "turnaround-by-person", turnaround).ok();
+    let (sum, unpriced) = sum_of(reader, &completed)?;
+    let address = link(
+        "report",
+        &[
+            ("name", "repairs"),
+            ("state", "completed"),
+            ("person", name),
+            ("from", &days.from.to_string()),
+            ("to", &days.to.to_string()),
+        ],
+    );
+    let currency = context.page.reports.currency.as_deref();
+    let page = html! {
+        section {
+            h1 dir="auto" { (shown(name)) }
+            dl.sums {
+                (figure("Open", &open.found, None))
+                (figure("Completed in the last 30 days", &completed.found, Some(&address)))
+                div {
+                    dt { "What these came to" }
+                    dd { strong {
+                        @if unpriced > 0 { "≥ " }
+                        (money(sum, currency))
+                    } }
+                }
+                @if let Some(days) = turnaround.as_ref().and_then(median) {
+                    div {
+                        dt { "Days until completed, half of them at most" }
+                        dd { strong { (days) } }
+                    }
+                }
+            }
+            @if unpriced > 0 {
+                p.note { (count(unpriced, "repair has", "repairs have")) " no total that can be read." }
+            }
+        }
+        section {
+            h2 { "Open, the oldest first" }
+            (report::fragment(&open, &RecordLinks))
+        }
+        section {
+            h2 { "Completed in the last 30 days" }
+            (report::fragment(&completed, &RecordLinks))
+        }
+    };
+    Ok(framed(context, name, "reports", &page).into_response())
+}
+
+/// A number of rows, as a link if there is an address.
+fn figure(title: &str, found: &Option<Cell>, address: Option<&str>) -> Markup {
+    html! {
+        @if let Some(found) = found {
+            div {
+                dt { (title) }
+                dd { strong {
+                    @match address {
+                        Some(address) => a href=(address) { (marked_count(found)) },
+                        None => (marked_count(found)),
+                    }
+                } }
+            }
+        }
+    }
+}
+
+/// What the repairs of a list came to, and how many of them have no total that can be read.
+fn sum_of(reader: &Reader, repairs: &Answer) -> Result<(f64, usize), ReportError> {
+    let Some(column) = repairs.columns.iter().position(|name| name == "job_id") else {
+        return Ok((0.0, 0));
+    };
+    // In ten-thousandths, because sums of fractions would not be exact.
+    let mut sum = 0.0;
+    let mut unpriced = 0;
+    for row in &repairs.rows {
+        let id = report::shown(&row[column].value, None);
+        let state = reader.job_state(&id)?;
+        match state.and_then(|state| state.total) {
+            Some(total) => sum += (total * 10_000.0).round(),
+            None => unpriced += 1,
+        }
+    }
+    Ok((sum / 10_000.0, unpriced))
+}
+
+/// The median of the one row of turnaround, with how sure it is.
+fn median(turnaround: &Answer) -> Option<String> {
+    let column = turnaround
+        .columns
+        .iter()
+        .position(|name| name == "median_days")?;
+    let row = turnaround.rows.first()?;
+    Some(turnaround.shown_cell(row, column))
+}
