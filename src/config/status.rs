@@ -119,8 +119,14 @@ fn parse_tokens(text: &str) -> Result<Vec<Token>, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let token = match words[..] {
             [] => continue,
-            [secret] => parse_token(OWNER, OWNER, secret),
-            [name, role, secret] => parse_token(name, role, secret),
+            [secret] => parse_token(OWNER, Role::Owner, secret),
+            [name, role, secret] => match role.parse() {
+                Ok(role) => parse_token(name, role, secret),
+                Err(_) => Err(format!(
+                    "the role must be one of {}",
+                    Role::VARIANTS.join(", ")
+                )),
+            },
             _ => Err(
                 "must be one token alone, or a name, a role and a token with spaces between"
                     .to_owned(),
@@ -157,17 +163,13 @@ fn in_line(place: usize, problem: &str) -> String {
 }
 
 /// No error holds a word of the line, because any of them may be a secret in the wrong place.
-fn parse_token(name: &str, role: &str, secret: &str) -> Result<Token, String> {
+fn parse_token(name: &str, role: Role, secret: &str) -> Result<Token, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.len() > TOKEN_NAME_MAX || !name.chars().all(is_name) {
         return Err(format!(
             "the name must be 1 to {TOKEN_NAME_MAX} characters of a-z, A-Z, 0-9, _ and -"
         ));
     }
-    let Ok(role) = role.parse() else {
-        let roles = Role::VARIANTS.join(", ");
-        return Err(format!("the role must be one of {roles}"));
-    };
     if secret.len() < TOKEN_LENGTH_MIN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!(
             "the token must have at least {TOKEN_LENGTH_MIN} letters and digits; make one with: \

@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::files::read;
 
-/// How often the files are checked. A pair is read once both files have stayed the same for as long.
+/// How often the files are checked. A pair is read once both files have stayed the same for as
+/// long.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 /// The most bytes of each file.
 const BYTES_MAX: u64 = 256 * 1024;
@@ -44,8 +45,8 @@ pub enum CertificateError {
     },
     /// The two do not fit together, or no connection could use them.
     #[error(
-        "`cert_file` and `key_file` cannot be used together: {0}; put the certificate of the server \
-         first, and name the key that it was made for"
+        "`cert_file` and `key_file` cannot be used together: {0}; put the certificate of the \
+         server first, and name the key that it was made for"
     )]
     Pair(#[from] rustls::Error),
 }

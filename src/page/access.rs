@@ -1,4 +1,4 @@
-//! From where the page may be read: the rules for `Host` and `Sec-Fetch-Site`. Pure.
+//! From where the page may be read: the rules for `Host`, `Sec-Fetch-Site` and addresses. Pure.
 //!
 //! A foreign web page can make a browser send requests to this machine. It is refused because its
 //! name is in `Host` (DNS rebinding), or because the browser marks the request as one from another
@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::config::StatusSettings;
@@ -32,6 +32,18 @@ pub(super) fn refusal(
         return Some((StatusCode::FORBIDDEN, text).into_response());
     }
     None
+}
+
+/// The address of the client. A proxy on this machine names it last in `X-Forwarded-For`.
+pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    if !peer.is_loopback() {
+        return peer;
+    }
+    let Some(Ok(forwarded)) = headers.get("x-forwarded-for").map(HeaderValue::to_str) else {
+        return peer;
+    };
+    let last = forwarded.rsplit(',').next().unwrap_or_default();
+    last.trim().parse().unwrap_or(peer)
 }
 
 /// True if the name cannot be a foreign one that was pointed at this machine.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
@@ -183,14 +183,17 @@ const FORM_MAX: usize = 4096;
 /// Answers a request if its sender may see what it asks for, and adds the headers.
 async fn guard(
     State(context): State<Arc<PageContext>>,
-    Extension(ClientAddress(address)): Extension<ClientAddress>,
+    Extension(ClientAddress(peer)): Extension<ClientAddress>,
     request: Request,
     next: Next,
 ) -> impl IntoResponse {
     let settings = &context.page.settings;
     let response = match access::refusal(settings, request.method(), request.headers()) {
         Some(refusal) => refusal,
-        None => admit(&context, address, request, next).await,
+        None => {
+            let address = access::client_address(peer, request.headers());
+            admit(&context, address, request, next).await
+        }
     };
     (HEADERS, response)
 }
@@ -215,7 +218,7 @@ async fn admit(
         Ok(_) => Denied::OtherRole,
         Err(denied) => denied,
     };
-    sign_in.deny(denied, accepts_pages(request.headers()))
+    sign_in.deny(denied, request.uri(), request.headers())
 }
 
 /// Answers what the form of a browser sends: a token, or the wish to sign out.
@@ -225,7 +228,7 @@ async fn submit(sign_in: &SignIn, address: IpAddr, request: Request) -> Response
     }
     let (head, body) = request.into_parts();
     match body::to_bytes(body, FORM_MAX).await {
-        Ok(form) => sign_in.submit(&form, &head.uri, address),
+        Ok(form) => sign_in.submit(&form, &head.uri, &head.headers, address),
         Err(_) => (StatusCode::PAYLOAD_TOO_LARGE, "send a token\n").into_response(),
     }
 }
@@ -235,14 +238,6 @@ fn may_see(role: Role, path: &str) -> bool {
     match role {
         Role::Owner => true,
         Role::Wall => path == "/wall" || FOR_EACH_TOKEN.contains(&path),
-    }
-}
-
-/// Whether the client is a browser that would show a page.
-fn accepts_pages(headers: &HeaderMap) -> bool {
-    match headers.get(header::ACCEPT).map(HeaderValue::to_str) {
-        Some(Ok(types)) => types.contains("text/html"),
-        _ => false,
     }
 }
 

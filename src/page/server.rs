@@ -11,7 +11,7 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -79,6 +79,11 @@ async fn converse_tls(mut stream: TcpStream, acceptor: TlsAcceptor, router: Rout
     let agreeing = async {
         stream.peek(&mut first).await?;
         if first[0] != TLS_HANDSHAKE {
+            // A connection that is closed with unread bytes is reset, and the advice lost.
+            let mut request = vec![0; HEADERS_MAX];
+            if stream.read(&mut request).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             stream.write_all(WITHOUT_TLS).await?;
             stream.shutdown().await?;
             return Err(io::ErrorKind::InvalidData.into());
@@ -108,7 +113,7 @@ where
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::io::DuplexStream;
     use tokio::time::Instant;
 
     use super::*;

@@ -1,5 +1,5 @@
-//! Who may see what: the tokens of the page, the form that asks a browser for one, and the cookie
-//! that stands for a token from then on.
+//! In which role a request is answered: by the tokens of the page, the form that asks a browser for
+//! one, and the cookie that stands for a token from then on.
 //!
 //! The cookie does not hold the token: it names it and says until when it is valid, signed with the
 //! token. So it ends when its token leaves the file, and nothing has to be kept.
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -99,7 +99,13 @@ impl SignIn {
 
     /// Answers the form. With a right token, the browser gets the cookie and requests the same page
     /// again.
-    pub(super) fn submit(&self, form: &[u8], uri: &Uri, address: IpAddr) -> Response {
+    pub(super) fn submit(
+        &self,
+        form: &[u8],
+        uri: &Uri,
+        headers: &HeaderMap,
+        address: IpAddr,
+    ) -> Response {
         let mut sent = String::new();
         for (name, value) in url::form_urlencoded::parse(form) {
             if name == "token" {
@@ -112,7 +118,7 @@ impl SignIn {
                 let cookie = self.set_cookie(&value, SIGNED_IN_FOR);
                 again(&same_page(uri), cookie)
             }
-            Err(denied) => self.deny(denied, true),
+            Err(denied) => self.deny(denied, uri, headers),
         }
     }
 
@@ -123,7 +129,7 @@ impl SignIn {
 
     /// The response to a request without a role. A browser gets the form and no challenge, which
     /// would open a dialogue of its own.
-    pub(super) fn deny(&self, denied: Denied, is_browser: bool) -> Response {
+    pub(super) fn deny(&self, denied: Denied, uri: &Uri, headers: &HeaderMap) -> Response {
         let text = match denied {
             Denied::NoToken => {
                 "the token is needed: send it as `Authorization: Bearer`, or as the password with \
@@ -133,8 +139,8 @@ impl SignIn {
             Denied::Wait(_) => "too many wrong tokens came from this address: try again later\n",
             Denied::OtherRole => "this token shows nothing here; a token for the wall has /wall\n",
         };
-        let body = if is_browser {
-            form(denied).into_response()
+        let body = if accepts_pages(headers) {
+            form(denied, uri).into_response()
         } else {
             text.into_response()
         };
@@ -147,7 +153,7 @@ impl SignIn {
                 (StatusCode::TOO_MANY_REQUESTS, retry_after, body).into_response()
             }
             Denied::OtherRole => (StatusCode::NOT_FOUND, body).into_response(),
-            _ if is_browser => (StatusCode::UNAUTHORIZED, body).into_response(),
+            _ if is_browser(headers) => (StatusCode::UNAUTHORIZED, body).into_response(),
             _ => (StatusCode::UNAUTHORIZED, challenge, body).into_response(),
         }
     }
@@ -170,10 +176,12 @@ impl SignIn {
         None
     }
 
+    /// The value of the cookie. What other programs of this host have set may be any bytes.
     fn sent_cookie<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
         for cookies in headers.get_all(header::COOKIE) {
-            for cookie in cookies.to_str().ok()?.split(';') {
-                if let Some((name, value)) = cookie.trim().split_once('=')
+            for cookie in cookies.as_bytes().split(|byte| *byte == b';') {
+                if let Ok(cookie) = std::str::from_utf8(cookie)
+                    && let Some((name, value)) = cookie.trim().split_once('=')
                     && name == self.cookie
                 {
                     return Some(value);
@@ -229,8 +237,30 @@ fn same_page(uri: &Uri) -> String {
     }
 }
 
-/// The page on which a browser signs in. It says nothing of the shop.
-fn form(denied: Denied) -> Html<String> {
+/// Whether a browser would show a page that answers the request.
+fn accepts_pages(headers: &HeaderMap) -> bool {
+    accepts(headers, "text/html")
+}
+
+/// Whether a browser made the request, which would open a dialogue of its own at a challenge: for a
+/// page, for a live page, or for what belongs to one.
+fn is_browser(headers: &HeaderMap) -> bool {
+    accepts_pages(headers)
+        || accepts(headers, "text/event-stream")
+        || headers.contains_key("sec-fetch-mode")
+}
+
+fn accepts(headers: &HeaderMap, kind: &str) -> bool {
+    match headers.get(header::ACCEPT).map(HeaderValue::to_str) {
+        Some(Ok(kinds)) => kinds.contains(kind),
+        _ => false,
+    }
+}
+
+/// The page on which a browser signs in, in place of the one at `uri`. It says nothing of the shop.
+fn form(denied: Denied, uri: &Uri) -> Html<String> {
+    let folders = uri.path().matches('/').count().saturating_sub(1);
+    let root = "../".repeat(folders);
     let problem = match denied {
         Denied::NoToken => None,
         Denied::WrongToken => Some("This is not a token of this page. Check it, then try again."),
@@ -245,8 +275,8 @@ fn form(denied: Denied) -> Html<String> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "Sign in" }
-                link rel="icon" href="icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="page.css";
+                link rel="icon" href=(format!("{root}icon.svg")) type="image/svg+xml";
+                link rel="stylesheet" href=(format!("{root}page.css"));
             }
             body {
                 main {
@@ -304,8 +334,10 @@ mod tests {
 
     fn with_cookie(value: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let cookies = format!("other=1; shopmirror-7780={value}");
-        headers.insert(header::COOKIE, cookies.parse().unwrap());
+        // Another program of the host may write what is no UTF-8.
+        let mut cookies = b"user=M\xfcller; shopmirror-7780=".to_vec();
+        cookies.extend(value.as_bytes());
+        headers.insert(header::COOKIE, HeaderValue::from_bytes(&cookies).unwrap());
         headers
     }
 

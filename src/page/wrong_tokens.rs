@@ -1,7 +1,7 @@
 //! How often an address may send a wrong token. Pure.
 //!
-//! From the sixth wrong one in a minute on, no token of that address is compared for half a minute:
-//! who tries them all gets twelve tries a minute at most, and who mistyped one waits for that long.
+//! From the sixth wrong one in a minute on, no token of that address is compared for half a minute.
+//! So who guesses has about two tries a minute, and who mistyped one waits for that long.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -83,6 +83,13 @@ async fn site_with(place: &Place, tokens: &str) -> (Daemon, Site) {
     (daemon, Site { address })
 }
 
+/// Signs in by the form; the header with the cookie.
+async fn signed_in(site: &Site) -> String {
+    let reply = site.post("/", &format!("token={TOKEN}"), &[]).await;
+    let cookie = reply.header("set-cookie").unwrap();
+    format!("Cookie: {}", cookie.split(';').next().unwrap())
+}
+
 #[tokio::test]
 async fn with_tokens_only_healthz_is_answered_without_one() {
     let workspace = Workspace::start().await;
@@ -182,6 +189,13 @@ async fn a_browser_signs_in_by_a_form_and_out_again() {
     let form = site.ask("GET", page, &[accept]).await;
     assert_eq!((form.code, form.header("www-authenticate")), (401, None));
     assert!(form.body.contains("type=\"password\""), "{form:?}");
+    // No dialogue of a browser opens: neither at the end of a session nor for what a page loads.
+    for header in ["Accept: text/event-stream", "Sec-Fetch-Mode: no-cors"] {
+        let reply = site.ask("GET", "/page.js", &[header]).await;
+        assert_eq!((reply.code, reply.header("www-authenticate")), (401, None));
+    }
+    let nested = site.ask("GET", "/api/status", &[accept]).await;
+    assert!(nested.body.contains("\"../page.css\""), "{nested:?}");
     assert_eq!(
         site.get(page)
             .await
@@ -190,7 +204,9 @@ async fn a_browser_signs_in_by_a_form_and_out_again() {
         Some("Basic")
     );
 
-    let mistyped = site.post(page, "token=CANARY0123456789abcdeF", &[]).await;
+    let mistyped = site
+        .post(page, "token=CANARY0123456789abcdeF", &[accept])
+        .await;
     assert_eq!(mistyped.code, 401, "{mistyped:?}");
     assert!(
         mistyped.body.contains("not a token of this page"),
@@ -231,8 +247,16 @@ async fn a_browser_signs_in_by_a_form_and_out_again() {
             .unwrap()
             .contains("=; Path=/; Max-Age=0;")
     );
+    daemon.stop().await;
+}
 
-    // A token that leaves the file ends what it opened.
+#[tokio::test]
+async fn a_token_that_leaves_the_file_ends_what_it_opened() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    let (daemon, site) = site_with(&place, TOKEN).await;
+    let cookie = signed_in(&site).await;
+    assert_eq!(site.ask("GET", "/", &[&cookie]).await.code, 200);
     place.write("page-tokens", "CANARY-another-token\n");
     assert_eq!(place.run(["reload"]).await.code, Some(0));
     let port = site.address.rsplit(':').next().unwrap().to_owned();
@@ -243,8 +267,7 @@ async fn a_browser_signs_in_by_a_form_and_out_again() {
     let site = Site::of(&place).await;
     let address = site.address.replace("0.0.0.0", "127.0.0.1");
     let site = Site { address };
-    let ended = site.ask("GET", page, &[accept, &cookie]).await;
-    assert_eq!(ended.code, 401, "{ended:?}");
+    assert_eq!(site.ask("GET", "/", &[&cookie]).await.code, 401);
     daemon.stop().await;
 }
 
@@ -254,9 +277,7 @@ async fn from_the_sixth_wrong_token_on_an_address_waits() {
     let place = workspace.place();
     let (daemon, site) = site_with(&place, TOKEN).await;
     let right = format!("Authorization: Bearer {TOKEN}");
-    let signed_in = site.post("/", &format!("token={TOKEN}"), &[]).await;
-    let cookie = signed_in.header("set-cookie").unwrap();
-    let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+    let cookie = signed_in(&site).await;
     for number in 1..=7 {
         let wrong = format!("Authorization: Bearer CANARY-wrong-{number}");
         let reply = site.ask("GET", "/metrics", &[&wrong]).await;
@@ -271,6 +292,12 @@ async fn from_the_sixth_wrong_token_on_an_address_waits() {
     assert!(
         form.code == 429 && form.body.contains("half a minute"),
         "{form:?}"
+    );
+    // Behind a proxy on this machine each client counts for itself.
+    let other = "X-Forwarded-For: 192.0.2.1, 10.0.0.9";
+    assert_eq!(
+        site.ask("GET", "/metrics", &[&right, other]).await.code,
+        200
     );
     // Who is signed in already, behind the same router, goes on.
     assert_eq!(site.ask("GET", "/metrics", &[&cookie]).await.code, 200);
