@@ -127,7 +127,7 @@
 //! | which leads are searched for a duplicate | all of the workspace; e-mail ignoring case; the newest match wins |
 //! | parking on the self check-in route | as on the leads route |
 //! | a form configured but not active, other than a form builder's | submit parks, leads ignores it |
-//! | whether activating a form retries parked submissions | no: retry them in the portal |
+//! | whether activating a form retries parked submissions | yes, those with its `form_id`; the portal can retry them as well |
 //! | names of the signature headers | `X-Form-Builder-1-Signature`, `X-Form-Builder-2-Signature` |
 //! | payloads of providers | see the receivers' own docs; the two marketplaces' names in any case |
 //! | a B2B marketplace payload without `unique_query_id` | 422 `unreadable_submission` |

@@ -93,7 +93,7 @@ impl Inner {
         let delivery = self.intake.ledger.delivery_mut(id)?;
         let mut submission = delivery.submission.clone()?;
         let request_id = delivery.request_id.clone();
-        let parked = delivery.made.is_none() && delivery.http == 202;
+        let parked = delivery.is_parked();
         submission.destination = destination.or(submission.destination);
         let outcome = if parked {
             // Its own idempotency key would make the retry a replay of the parked answer.
@@ -113,6 +113,23 @@ impl Inner {
         (delivery.http, delivery.outcome, delivery.made) = (http, name, made.or(delivery.made));
         self.changed();
         Some(outcome)
+    }
+
+    /// Submits what is parked for a form once more; what is still not decided stays parked.
+    pub(super) fn retry_parked(&mut self, integration: u32, form_id: &str) {
+        let mut parked = Vec::new();
+        for delivery in self.intake.ledger.deliveries() {
+            let is_of_form = delivery.submission.as_ref().is_some_and(|sent| {
+                sent.integration == integration && sent.form_id.as_deref() == Some(form_id)
+            });
+            if is_of_form && delivery.is_parked() {
+                parked.push(delivery.id);
+            }
+        }
+        for id in parked {
+            // Its outcome stands in the log of deliveries.
+            let _ = self.retry(id, None);
+        }
     }
 
     /// The original answer, when the key was seen before; whatever the body says now.

@@ -90,11 +90,12 @@ pub(super) struct Configured {
     duplicates: Duplicates,
 }
 
+/// Configures a form. An active one retries what was parked for it (contract, receivers 2).
 pub(super) async fn configure(
     State(sandbox): State<Sandbox>,
     Sent(sent): Sent<Configured>,
 ) -> Result<Json<Value>, Problem> {
-    let mut inner = sandbox.lock();
+    let mut inner = sandbox.grown();
     if inner.keys.of_integration(sent.integration).is_none() {
         return Err(Problem(
             StatusCode::NOT_FOUND,
@@ -117,10 +118,11 @@ pub(super) async fn configure(
         active,
         duplicates,
     };
-    inner
-        .intake
-        .forms
-        .insert((sent.integration, sent.form_id), form);
+    let place = (sent.integration, sent.form_id.clone());
+    inner.intake.forms.insert(place, form);
+    if active {
+        inner.retry_parked(sent.integration, &sent.form_id);
+    }
     inner.changed();
     Ok(Json(Value::Array(listed_forms(&inner))))
 }

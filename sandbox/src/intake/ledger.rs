@@ -44,6 +44,11 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
+    /// Whether it was received, and has no record so far.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.made.is_none() && self.http == 202
+    }
+
     /// Roughly its size in memory, which a retry does not change.
     fn bytes(&self) -> usize {
         let data = self

@@ -24,7 +24,7 @@ async fn form_and_canonical_take_website_and_rest_api_keys_only() {
 }
 
 #[tokio::test]
-async fn activating_a_form_retries_nothing_by_itself() {
+async fn activating_a_form_retries_what_is_parked_for_it_and_nothing_else() {
     let desk = Desk::new();
     let own = desk.own().await;
     let before = desk.leads();
@@ -33,13 +33,20 @@ async fn activating_a_form_retries_nothing_by_itself() {
         &json!({"form_id": "contact", "data": ada(json!({}))}),
     )
     .await;
-    desk.form(
-        own,
-        "contact",
-        json!({"active": true, "destination": "lead", "map": {}}),
-    )
-    .await;
-    assert_eq!(desk.leads(), before);
+    let another = json!({"form_id": "callback", "data": ada(json!({"email": "b@c.example"}))});
+    desk.post(SUBMIT, &another).await;
+    let mapped = json!({"destination": "lead", "map": {}});
+    desk.form(own, "contact", mapped.clone()).await;
+    assert_eq!(desk.leads(), before, "it is not active");
+    let mut active = mapped;
+    active["active"] = true.into();
+    desk.form(own, "contact", active.clone()).await;
+    assert_eq!(desk.leads(), before + 1);
+    let log = desk.deliveries().await;
+    let outcomes = [&log[0]["outcome"], &log[1]["outcome"]];
+    assert_eq!(outcomes, ["completed", "received"]);
+    desk.form(own, "contact", active).await;
+    assert_eq!(desk.leads(), before + 1, "only what is parked");
 }
 
 #[tokio::test]
