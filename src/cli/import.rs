@@ -103,6 +103,7 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         business: args.business.clone(),
     };
     let reader = super::reader(config)?;
+    let poller = poller_of(&reader, &list)?;
     let sheet = sheet::read(&args.file)?;
     let columns = Columns::find(&sheet, args.route, &reader, &args.map)?;
     let zone = &config.workspace.time_zone;
@@ -132,7 +133,7 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         return refuse(DATA, reason);
     }
     if let Some(day) = args.complete_since {
-        result.complete_since = complete_since(&reader, &list, &file.records, day, zone)?;
+        result.complete_since = complete_since(&reader, &poller, &file.records, day, zone)?;
     }
     let mut import = Import {
         list,
@@ -176,6 +177,19 @@ fn check_business(config: &Config, args: &Args) -> anyhow::Result<()> {
         )
     };
     refuse(USAGE, reason)
+}
+
+/// The poller of the list. Without its first poll nothing says which records are old.
+fn poller_of(reader: &Reader, list: &PollerId) -> anyhow::Result<PollerRow> {
+    for poller in reader.pollers()? {
+        if poller.id().as_ref() == Some(list) {
+            return Ok(poller);
+        }
+    }
+    refuse(
+        DATA,
+        format!("{list} was not polled yet: let the daemon poll once first, then import again"),
+    )
 }
 
 /// Up to when the file shows its records: when the newest of them was made or changed. A file may
@@ -235,19 +249,12 @@ fn page(part: &[FileRecord]) -> Page {
 /// If records may be missing between the newest of the file and the first poll.
 fn complete_since(
     reader: &Reader,
-    list: &PollerId,
+    poller: &PollerRow,
     records: &[FileRecord],
     day: Date,
     zone: &TimeZone,
 ) -> anyhow::Result<Option<Timestamp>> {
     let since = day.to_zoned_datetime(zone.clone())?.timestamp();
-    let is_own = |row: &PollerRow| row.id().as_ref() == Some(list);
-    let Some(poller) = reader.pollers()?.into_iter().find(is_own) else {
-        return refuse(
-            DATA,
-            format!("{list} was not polled yet: run the daemon first, then import again"),
-        );
-    };
     let Some(polled_since) = &poller.complete_since else {
         return Ok(None);
     };
@@ -259,7 +266,7 @@ fn complete_since(
     if newest >= Some(polled_since) {
         return Ok(Some(since));
     }
-    let last = reader.newest_shown_before(list, polled_since)?;
+    let last = reader.newest_shown_before(poller, polled_since)?;
     let is_in_file = |id: &String| records.iter().any(|record| record.id.as_str() == id);
     if last.as_ref().is_some_and(is_in_file) {
         return Ok(Some(since));
@@ -267,9 +274,10 @@ fn complete_since(
     refuse(
         DATA,
         format!(
-            "the file does not reach the polls, which have every record of {list} since \
+            "the file does not reach the polls, which have every record of {} since \
              {polled_since}: records may be missing between its newest row and that time. Export \
-             the newest records as well, or leave --complete-since out"
+             the newest records as well, or leave --complete-since out",
+            poller.route
         ),
     )
 }
@@ -322,7 +330,8 @@ fn told(result: &ImportResult) -> String {
     );
     if outcome.newer > 0 {
         text += &format!(
-            "{} newer than the last poll: left to the next one\n",
+            "{} not surely older than the last poll: left to polls, so that sinks get them (a \
+             column created_at shows what is older)\n",
             count(outcome.newer, "record is", "records are")
         );
     }

@@ -96,6 +96,20 @@ impl PollerRow {
         }
     }
 
+    /// Whether a record surely came before the poller's last page, as its id or its time shows. It
+    /// may be a record of another list.
+    pub(super) fn is_surely_older(&self, page: &Page, record: &Record) -> bool {
+        if let (Some(high_id), Some(id)) = (self.high_id, record.id.as_integer())
+            && id <= high_id
+        {
+            return true;
+        }
+        match (page.created_at(record), self.last_read_at()) {
+            (Some(created_at), Some(read_at)) => created_at.duration_since(read_at) < -CLOCK_SKEW,
+            _ => false,
+        }
+    }
+
     /// Whether the poller belongs to a business that is no longer configured, as the last reads of these
     /// pollers show.
     pub fn is_gone<'a>(&self, pollers: impl Iterator<Item = &'a Self>) -> bool {

@@ -106,24 +106,15 @@ pub(super) fn classify<'a>(
     for (place, compared) in comparison.records.iter().enumerate().rev() {
         let write = match (&compared.finding, verdict.role) {
             (Finding::Same(_) | Finding::Undecided | Finding::Forgotten, _) => continue,
-            (Finding::Changed(stored), _) if stored.is_imported() => Write::InPlaceOfImport(stored),
-            (Finding::New, Role::Import) => {
-                let record = &records[place];
-                if is_newer(ingest, record) {
-                    // A poll is to find it: for sinks it is news.
-                    continue;
-                }
-                gaps.credit(&ingest.reading.page, record);
-                Write::First(Kind::Baseline)
-            }
-            // The workspace's own word stands.
-            (_, Role::Import) => continue,
+            (finding, Role::Import) if !may_import(ingest, &records[place], finding) => continue,
             (Finding::New, _) => {
                 let is_below = old_from.is_some_and(|from| place >= from);
                 Write::First(kind(ingest, &records[place], is_below, &mut gaps))
             }
             // A search says nothing of what it has found before.
             (Finding::SameAsFound(_), Role::Search) => continue,
+            // Nor may its text, which may have another shape, stand in the place of an import.
+            (Finding::Changed(stored), Role::Search) if stored.is_imported() => continue,
             (Finding::Changed(stored), Role::Search) => {
                 if has_fields_of(ingest, &records[place], &stored.body) {
                     Write::Next(stored)
@@ -144,6 +135,7 @@ pub(super) fn classify<'a>(
                 }
                 Write::Next(stored)
             }
+            (Finding::Changed(stored), _) if stored.is_imported() => Write::InPlaceOfImport(stored),
             (Finding::Changed(stored), _) if others.contains(&place) => Write::Another(stored),
             (Finding::Changed(stored), _) => Write::Next(stored),
             // What a server shows that lags behind may have moved on since.
@@ -162,6 +154,39 @@ pub(super) fn classify<'a>(
         gaps,
         is_unchanged,
     })
+}
+
+/// Whether an import stores a record. What a poll has shown stands, and what a poll may still show
+/// first is left to it, so that sinks get it as news.
+fn may_import(ingest: &Ingest<'_>, record: &Record, finding: &Finding) -> bool {
+    match finding {
+        Finding::New => is_surely_old(ingest, record),
+        Finding::Changed(stored) => stored.is_imported(),
+        _ => false,
+    }
+}
+
+/// Whether a record is surely older than the last page of each poller of its route: a file may
+/// hold the records of all businesses. A business that is no longer read finds nothing new.
+fn is_surely_old(ingest: &Ingest<'_>, record: &Record) -> bool {
+    let page = &ingest.reading.page;
+    let Some(own) = ingest.before else {
+        return false;
+    };
+    if own.row.is_newer(page, record) {
+        return false;
+    }
+    let route = ingest.reading.poller.route;
+    for (_, row) in ingest.memory.of_route(route) {
+        let of_route = ingest.memory.of_route(route).map(|(_, row)| row);
+        if row.set_aside_at.is_some() || row.is_gone(of_route) {
+            continue;
+        }
+        if !row.is_surely_older(page, record) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The places of the records that are other ones than before under the same id.
@@ -336,7 +361,10 @@ fn kind(ingest: &Ingest<'_>, record: &Record, is_below: bool, gaps: &mut OpenGap
         (Source::Poll(_), Some(_)) if is_below => (true, Kind::Baseline),
         (Source::Poll(_), Some(before)) => (has_passed(before.row.high_id, record), Kind::Created),
         (Source::Search(search), _) => (!is_newer, search.kind),
-        (Source::Import { .. }, _) => return Kind::Baseline,
+        (Source::Import { .. }, _) => {
+            gaps.credit(page, record);
+            return Kind::Baseline;
+        }
     };
     if is_old && !gaps.credit(page, record) {
         kind_if_old

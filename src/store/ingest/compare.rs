@@ -260,7 +260,9 @@ fn look_up(
     if stored.seq > ingest.reading.asked_after && !stored.is_imported() {
         return Ok(Finding::Undecided);
     }
+    // Sinks got nothing of what earlier imports said, so a poll that shows it is no change.
     if let Source::Poll(_) = ingest.reading.source
+        && !stored.is_imported()
         && let Some(seq) = earlier_version(ingest, record, &stored)?
     {
         return Ok(Finding::Earlier(stored, seq));

@@ -1,8 +1,8 @@
 //! Importing older records from a file that the operator has.
 //!
-//! A file enters by the door of polls, [`super`], one part after the other, each in a transaction of
-//! its own beside a running daemon. What it has is older than what a poll has shown: it replaces
-//! only what an earlier import brought, and leaves out records that a poll is still to find. It
+//! A file enters by the door of polls, [`super`], one part after the other, each in a transaction
+//! of its own beside a running daemon. What it has is older than what a poll has shown: it replaces
+//! only what an earlier import brought, and leaves out records that a poll may still show first. It
 //! proves nothing and touches no poller.
 
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct ImportOutcome {
     pub replaced: usize,
     /// Records that the mirror has already, or that were forgotten: they stay as they are.
     pub known: usize,
-    /// Records that are newer than the last poll: left to the next one, so that sinks get them.
+    /// Records that are not surely older than the last poll: left to polls, so that sinks get them.
     pub newer: usize,
     /// Stored records that were missing in a gap.
     pub repaired: usize,
@@ -72,9 +72,9 @@ pub struct CompleteImport {
 impl ImportOutcome {
     fn of(comparison: &Comparison, decisions: &Decisions<'_>) -> Self {
         let mut outcome = Self::default();
-        let mut has_finding_new = 0;
+        let mut unknown = 0;
         for compared in &comparison.records {
-            has_finding_new += usize::from(compared.finding == Finding::New);
+            unknown += usize::from(compared.finding == Finding::New);
         }
         for (_, write) in &decisions.writes {
             match write {
@@ -82,8 +82,8 @@ impl ImportOutcome {
                 _ => outcome.stored += 1,
             }
         }
-        outcome.newer = has_finding_new - outcome.stored;
-        outcome.known = comparison.records.len() - has_finding_new - outcome.replaced;
+        outcome.newer = unknown - outcome.stored;
+        outcome.known = comparison.records.len() - unknown - outcome.replaced;
         outcome.repaired = usize::try_from(decisions.gaps.found()).unwrap_or(0);
         outcome
     }
@@ -183,10 +183,10 @@ impl Reader {
     /// If the file cannot be read.
     pub fn newest_shown_before(
         &self,
-        list: &PollerId,
+        list: &PollerRow,
         at: Timestamp,
     ) -> Result<Option<String>, StoreError> {
-        let sql = NEWEST_SHOWN_BEFORE.replace("{route}", list.route.as_str());
+        let sql = NEWEST_SHOWN_BEFORE.replace("{route}", &list.route);
         let values = named_params! { ":business": list.business, ":at": stamp(at) };
         let mut ids: Vec<String> = self.connection.values(&sql, values)?;
         Ok(ids.pop())

@@ -133,3 +133,88 @@ async fn an_imported_record_repairs_the_gap_that_it_lies_in() {
     let sql = "SELECT kind FROM changes WHERE record_id IN ('3', '4')";
     assert_eq!(rows(&store, sql).await, ["baseline", "baseline"]);
 }
+
+/// Imports a file of texts as records of one business.
+fn import_texts(store: &Store, business: Option<&str>, texts: &[String]) -> ImportOutcome {
+    let mut file = import(&[]);
+    file.list.business = business.map(str::to_owned);
+    file.page = Arc::new(fixtures::page(texts));
+    let mut operator = Operator::open(store.path()).unwrap();
+    operator.import(&file, false).unwrap()
+}
+
+#[tokio::test]
+async fn an_import_leaves_what_is_not_surely_old_to_polls_and_sinks_get_it() {
+    let text = |id: &str, at: &str| format!(r#"{{"id":"{id}","created_at":"{at}"}}"#);
+    let (_dir, store) = fixtures::open();
+    // The polls are in January 2027.
+    let old = text("x-old", "2026-12-01T00:00:00Z");
+    let new = text("x-new", "2027-02-01T00:00:00Z");
+    let untimed = r#"{"id":"x-untimed"}"#.to_owned();
+    let all = [old, new.clone(), untimed.clone()];
+    let outcome = import_texts(&store, None, &all);
+    assert_eq!((outcome.stored, outcome.newer), (0, 3), "no poll yet");
+
+    let first = text("x-first", "2027-01-01T00:00:00Z");
+    Poll::USUAL
+        .shows(&store, std::slice::from_ref(&first))
+        .await;
+    let outcome = import_texts(&store, None, &all);
+    assert_eq!((outcome.stored, outcome.newer), (1, 2));
+    let shown = Poll::at(60).shows(&store, &[untimed, new, first]).await;
+    assert_eq!(shown.created, 2);
+}
+
+#[tokio::test]
+async fn an_import_of_all_branches_under_one_leaves_what_another_is_still_to_show() {
+    let (_dir, store) = fixtures::open();
+    let poll = |business, second| Poll {
+        business: Some(business),
+        ..Poll::at(second)
+    };
+    poll("1", 0).shows(&store, &texts(&[(200, "Ann")])).await;
+    poll("2", 0).shows(&store, &texts(&[(120, "Bea")])).await;
+    let file = texts(&[(201, "Gil"), (150, "Cid"), (119, "Dan")]);
+    let outcome = import_texts(&store, Some("1"), &file);
+    assert_eq!((outcome.stored, outcome.newer), (1, 2));
+    let next = texts(&[(150, "Cid"), (120, "Bea")]);
+    assert_eq!(poll("2", 60).shows(&store, &next).await.created, 1);
+}
+
+#[tokio::test]
+async fn a_poll_that_shows_what_an_earlier_import_said_is_no_change() {
+    let (_dir, store) = fixtures::open();
+    let first = texts(&[(8, "Hal"), (7, "Gil")]);
+    Poll::USUAL.shows(&store, &first).await;
+    import_texts(&store, None, &texts(&[(3, "Cid")]));
+    let corrected = import_texts(&store, None, &texts(&[(3, "Cyd")]));
+    assert_eq!(corrected.replaced, 1);
+    let shown = texts(&[(3, "Cid"), (8, "Hal"), (7, "Gil")]);
+    let outcome = Poll::at(200).shows(&store, &shown).await;
+    assert_eq!((outcome.created, outcome.updated), (0, 0));
+    let sql = "SELECT DISTINCT kind FROM changes";
+    assert_eq!(rows(&store, sql).await, ["baseline"]);
+}
+
+#[tokio::test]
+async fn a_search_leaves_the_text_of_an_import_to_polls() {
+    let (_dir, store) = fixtures::open();
+    let texts = |name| [fixtures::record(9, "Ida"), fixtures::record(3, name)];
+    let polled = super::search::page(&[(9, "Ida")]);
+    let facts = super::search::facts(100);
+    store
+        .store_page(super::search::customers(), polled, facts, None)
+        .await
+        .unwrap();
+    let mut file = import(&[(3, "Cid")]);
+    file.list = super::search::customers();
+    Operator::open(store.path())
+        .unwrap()
+        .import(&file, false)
+        .unwrap();
+    let found = fixtures::page(&texts("Cyd"));
+    let search = super::search::found_by_search(found, Kind::Baseline);
+    store.store_found(search).await.unwrap();
+    let sql = "SELECT name || ' ' || _via FROM customers WHERE id = '3'";
+    assert_eq!(rows(&store, sql).await, ["Cid import"]);
+}
