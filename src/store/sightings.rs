@@ -39,6 +39,13 @@ const SEEN_BY_POLL: &str = "
     SET via = NULL, business = :business
     WHERE route = :route AND record_id = :id";
 
+const IS_IMPORTED: &str = "
+    SELECT EXISTS (
+        SELECT 1
+        FROM _sightings
+        WHERE route = :route AND record_id = :id AND via = 'import'
+    )";
+
 const MOVED: &str = "
     UPDATE _sightings
     SET business = :business
@@ -105,6 +112,16 @@ pub(super) fn seen_by_poll(
     let values = named_params! { ":route": route.as_str(), ":id": id, ":business": business };
     connection.run(SEEN_BY_POLL, values)?;
     Ok(())
+}
+
+/// Whether only an import has brought a record.
+pub(super) fn is_imported(
+    connection: &Connection,
+    route: Route,
+    id: &str,
+) -> rusqlite::Result<bool> {
+    let values = named_params! { ":route": route.as_str(), ":id": id };
+    connection.value(IS_IMPORTED, values)
 }
 
 /// Notes that a record is in another business, though no page of it has shown it there.

@@ -284,7 +284,8 @@ fn write_records(
 }
 
 /// Learns from the records of a page how their values are read, before the first of them is stored.
-/// If stored values are read in another way now, their table is read again.
+/// If stored values are read in another way now, their table is read again. The values of an import
+/// are written by another program, and say nothing of those that the workspace sends.
 fn learn_rules(
     ingest: &Ingest<'_>,
     route: Route,
@@ -293,14 +294,19 @@ fn learn_rules(
 ) -> Result<FieldRules, StoreError> {
     let tx = &ingest.tx;
     let mut rules = FieldRules::load(tx, route)?;
-    for ((_, write), fields) in writes.iter().zip(fields) {
+    if let Source::Import { .. } = ingest.reading.source {
+        return Ok(rules);
+    }
+    for ((place, write), fields) in writes.iter().zip(fields) {
         match write {
-            Write::SeenByPoll => {}
-            Write::First(_) => rules.learn(None, fields),
-            Write::Next(before)
-            | Write::Again(before)
-            | Write::Another(before)
-            | Write::InPlaceOfImport(before) => {
+            Write::SeenByPoll => {
+                let id = ingest.reading.page.records()[*place].id.as_str();
+                if sightings::is_imported(tx, route, id)? {
+                    rules.learn(None, fields);
+                }
+            }
+            Write::First(_) | Write::InPlaceOfImport(_) => rules.learn(None, fields),
+            Write::Next(before) | Write::Again(before) | Write::Another(before) => {
                 rules.learn(Some(&before.body), fields);
             }
         }

@@ -100,11 +100,11 @@ impl ImportOutcome {
 
 impl Operator {
     /// Imports a part of a file in one transaction, beside a running daemon or without one. With
-    /// `is_trial` nothing is stored, and the outcome says what would be.
+    /// `dry_run` nothing is stored, and the outcome says what would be.
     ///
     /// # Errors
     /// Nothing of the part is stored.
-    pub fn import(&mut self, import: &Import, is_trial: bool) -> Result<ImportOutcome, StoreError> {
+    pub fn import(&mut self, import: &Import, dry_run: bool) -> Result<ImportOutcome, StoreError> {
         let reading = Reading {
             poller: import.list.clone(),
             page: Arc::clone(&import.page),
@@ -133,7 +133,7 @@ impl Operator {
         let decisions = classify::classify(&ingest, &comparison, &verdict)?;
         let vanished = vanish::vanish(&ingest, &comparison, &verdict, &decisions)?;
         let outcome = ImportOutcome::of(&comparison, &decisions);
-        if is_trial {
+        if dry_run {
             return Ok(outcome);
         }
         let found = Found {
@@ -144,20 +144,28 @@ impl Operator {
         };
         let mut views = ViewState::new(import.job_link.clone());
         commit::commit(ingest, &found, &mut views)?;
-        // Without a daemon nothing else empties it. A reader in the way is no fault.
-        maintenance::cut_wal(&self.connection)?;
+        // Without a daemon nothing else empties it. The part is stored, whatever comes of this.
+        if let Err(error) = maintenance::cut_wal(&self.connection) {
+            tracing::warn!(%error, "the write-ahead log was not emptied: the next import tries");
+        }
         Ok(outcome)
     }
 
-    /// Notes the operator's word that every record of a list since a day was imported.
+    /// Notes the operator's word that every record of a list since a day was imported. An earlier
+    /// word that reaches further back stands.
     ///
     /// # Errors
     /// Nothing is noted.
-    pub fn note_complete_import(&mut self, import: CompleteImport) -> Result<(), StoreError> {
+    pub fn note_complete_import(&mut self, mut import: CompleteImport) -> Result<(), StoreError> {
         let add = |stored: Option<Vec<CompleteImport>>| {
-            let mut imports = stored.unwrap_or_default();
-            imports
-                .retain(|other| other.route != import.route || other.business != import.business);
+            let mut imports = Vec::new();
+            for other in stored.unwrap_or_default() {
+                if other.route == import.route && other.business == import.business {
+                    import.since = import.since.min(other.since);
+                } else {
+                    imports.push(other);
+                }
+            }
             imports.push(import);
             imports
         };

@@ -112,7 +112,9 @@ fn remove(tx: &Transaction<'_>, route: Route, id: &str, at: &str) -> Result<Forg
     tx.execute(&format!("DELETE FROM \"{route}\" WHERE id = ?"), [id])?;
     job_states::refresh(tx, &jobs)?;
     let mut rules = FieldRules::load(tx, route)?;
-    rules.unlearn(Some(&newest.body));
+    if !sightings::is_imported(tx, route, id)? {
+        rules.unlearn(Some(&newest.body));
+    }
     if rules.judge(newest.seq) {
         reread::begin(tx, route)?;
     }

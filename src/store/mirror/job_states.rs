@@ -51,6 +51,13 @@ const CURRENT_JOB: &str = "
     JOIN _job_states s ON s.id = j.id
     WHERE j.id = :id";
 
+/// When a status change or payment `r` was seen first. The time of an import says nothing of that.
+const RECORD_SEEN_AT: &str = "iif(
+      r._via IS 'import',
+      min(r._last_seen_at, coalesce(r._created_at, r._last_seen_at)),
+      r._first_seen_at
+    )";
+
 impl Reader {
     /// How a job stands now; `None` if it is not in the mirror.
     pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
@@ -114,6 +121,7 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
     let words = job_words::read(connection)?;
     let parts = [
         ("{seen_at}", stored_last_seen_sql(Route::Jobs, "j")),
+        ("{record_seen_at}", RECORD_SEEN_AT.to_owned()),
         ("{job_status}", column(&jobs, "j", "status")),
         ("{job_stage}", column(&jobs, "j", "status_stage")),
         ("{status}", column(&changes, "r", "status")),
@@ -184,11 +192,11 @@ mod tests {
         );
         CREATE TABLE job_status_changes (
             id TEXT, job_id, _created_at, status, status_stage, changed_by,
-            _business, _first_seen_at, _seq, _vanished_at
+            _business, _first_seen_at, _seq, _vanished_at, _via, _last_seen_at
         );
         CREATE TABLE payments (
             job_id, _created_at, _amount,
-            _business, _first_seen_at, _seq, _amount_sign, _vanished_at, _kind
+            _business, _first_seen_at, _seq, _amount_sign, _vanished_at, _kind, _via, _last_seen_at
         );
         INSERT INTO _links VALUES
             ('job_status_changes', 'job_id', 'id'),
@@ -269,11 +277,12 @@ mod tests {
         for (seq, (made, stage, seen)) in (1_i64..).zip(changes) {
             let row = (at(made), format!("is {stage}"), stage, at(seen), seq);
             let sql = "INSERT INTO job_status_changes
-                VALUES (?5, 1, ?1, ?2, ?3, 'by ' || ?5, NULL, ?4, ?5, NULL)";
+                VALUES (?5, 1, ?1, ?2, ?3, 'by ' || ?5, NULL, ?4, ?5, NULL, NULL, NULL)";
             connection.run(sql, row).unwrap();
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
-            let sql = "INSERT INTO payments VALUES (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL, NULL)";
+            let sql = "INSERT INTO payments VALUES
+                (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL, NULL, NULL, NULL)";
             connection
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();
@@ -306,6 +315,28 @@ mod tests {
 
     fn made<T>(time: &'static str, what: T) -> Made<T> {
         (time, what, time)
+    }
+
+    #[test]
+    fn an_imported_record_counts_as_seen_when_it_was_made_and_not_when_it_was_imported() {
+        let connection = Connection::open_in_memory().unwrap();
+        let seen = |via: Option<&str>, created_at: Option<&str>| -> String {
+            let sql = format!(
+                "SELECT {RECORD_SEEN_AT}
+                 FROM (
+                     SELECT
+                         ?1 AS _via,
+                         ?2 AS _created_at,
+                         'day 5' AS _last_seen_at,
+                         'day 9' AS _first_seen_at
+                 ) r"
+            );
+            connection.value(&sql, (via, created_at)).unwrap()
+        };
+        assert_eq!(seen(Some("import"), Some("day 3")), "day 3");
+        assert_eq!(seen(Some("import"), Some("day 7")), "day 5");
+        assert_eq!(seen(Some("import"), None), "day 5");
+        assert_eq!(seen(None, Some("day 3")), "day 9");
     }
 
     #[test]

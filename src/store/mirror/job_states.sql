@@ -3,7 +3,8 @@
 -- writes them; sums are in ten-thousandths, because sums of fractions would not be exact.
 --
 -- This machine's clock decides whether a page showed the job before something else was seen: the
--- workspace's clock may differ.
+-- workspace's clock may differ. What was imported counts as seen when it was made, and never later than
+-- the file shows it.
 WITH job AS MATERIALIZED (
   SELECT
     j.id,
@@ -26,7 +27,7 @@ change AS MATERIALIZED (
     {status} AS status,
     {stage} AS stage,
     coalesce({stage} = 'completed', 0) AS completes,
-    r._first_seen_at AS seen_at,
+    {record_seen_at} AS seen_at,
     {who} AS who,
     -- NULL unless the id is an integer.
     iif(CAST(CAST(r.id AS INTEGER) AS TEXT) = r.id, CAST(r.id AS INTEGER), NULL) AS number
@@ -127,7 +128,7 @@ payment AS (
       r._seq AS seq,
       round(10000 * r._amount) AS amount,
       r._amount_sign AS sign,
-      r._first_seen_at AS seen_at
+      {record_seen_at} AS seen_at
     FROM {of_payments} AND r._kind IS NOT 'void'
   ) p
   JOIN job ON job.id = p.id

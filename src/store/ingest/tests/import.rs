@@ -218,3 +218,42 @@ async fn a_search_leaves_the_text_of_an_import_to_polls() {
     let sql = "SELECT name || ' ' || _via FROM customers WHERE id = '3'";
     assert_eq!(rows(&store, sql).await, ["Cid import"]);
 }
+
+#[tokio::test]
+async fn an_import_says_nothing_of_how_the_values_of_the_workspace_are_read() {
+    let (_dir, store) = fixtures::open();
+    let polled = |id| format!(r#"{{"id":{id},"paid_amount":1.5,"received_at":"31/12/2025"}}"#);
+    let polled: Vec<String> = (20..30).rev().map(polled).collect();
+    Poll::USUAL.shows_of(&store, Route::Jobs, &polled).await;
+    let facts = "
+        SELECT field || ' ' || rule || ' ' || records || ' ' || coalesce(found_seq, '-')
+        FROM _field_facts
+        ORDER BY field, rule";
+    let before = rows(&store, facts).await;
+    assert!(!before.is_empty());
+    let imported = |id| format!(r#"{{"id":{id},"received_at":"12/31/2025"}}"#);
+    let imported: Vec<String> = (1..10).rev().map(imported).collect();
+    let mut file = import(&[]);
+    file.list.route = Route::Jobs;
+    file.page = Arc::new(fixtures::page(&imported));
+    let mut operator = Operator::open(store.path()).unwrap();
+    assert_eq!(operator.import(&file, false).unwrap().stored, 9);
+    assert_eq!(rows(&store, facts).await, before);
+}
+
+#[tokio::test]
+async fn the_word_that_reaches_further_back_stands() {
+    let (_dir, store) = fixtures::open();
+    let mut operator = Operator::open(store.path()).unwrap();
+    for second in [1_700_000_000, 1_750_000_000] {
+        let import = CompleteImport {
+            route: "leads".to_owned(),
+            business: None,
+            since: jiff::Timestamp::from_second(second).unwrap(),
+        };
+        operator.note_complete_import(import).unwrap();
+    }
+    let noted = store.read(|reader| reader.complete_imports()).await;
+    let since: Vec<i64> = noted.unwrap().iter().map(|i| i.since.as_second()).collect();
+    assert_eq!(since, [1_700_000_000]);
+}
