@@ -9,7 +9,7 @@ mod columns;
 mod sheet;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::control::{self, ControlRequest};
 use crate::store::{CompleteImport, Import, ImportOutcome, Operator, PollerRow, Reader};
 use agree::Agreement;
 use columns::{Columns, Mapping, TakenColumn};
-use values::{FileRecord, Unread, Values};
+use values::{FileRecord, LeftOut, Unread, Values};
 
 /// Records that are stored in one transaction.
 const PART: usize = 500;
@@ -78,8 +78,8 @@ struct ImportResult {
     business: Option<String>,
     /// Rows of the file that were read as records.
     records: usize,
-    /// Rows that were left out, because they have no id or repeat one.
-    left_out: usize,
+    /// Rows that were left out.
+    left_out: LeftOut,
     /// Each field with the column that it is taken from.
     fields: Vec<TakenColumn>,
     /// The columns that are not taken.
@@ -104,16 +104,61 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     };
     let reader = super::reader(config)?;
     let poller = poller_of(&reader, &list)?;
+    let (records, mut result) = read_file(config, args, &reader)?;
+    if !args.trust_ids
+        && let Err(reason) = result.agreement.judge(args.route)
+    {
+        output::print_note(&described(&result));
+        return refuse(DATA, reason);
+    }
+    if let Some(day) = args.complete_since {
+        if result.left_out.has_records() {
+            output::print_note(&described(&result));
+            return refuse(
+                DATA,
+                "rows of the file were left out, so it does not have every record: correct them, \
+                 or leave --complete-since out",
+            );
+        }
+        let zone = &config.workspace.time_zone;
+        result.complete_since = complete_since(&reader, &poller, &records, day, zone)?;
+    }
+    let import = Import {
+        list,
+        page: Arc::default(),
+        as_of: as_of(&records, &args.file, &poller),
+        at: Timestamp::now(),
+        job_link: config.reports.job_link.clone(),
+    };
+    let may_be_complete = result.complete_since.is_some();
+    store(config, import, &records, args.dry_run, &mut result)?;
+    let code = out.done(&result, &format!("{}{}", described(&result), told(&result)))?;
+    if may_be_complete && result.outcome.newer > 0 {
+        return refuse(
+            DATA,
+            "records were left to polls, so reports do not take the list as complete yet: run the \
+             same command again after the next poll",
+        );
+    }
+    Ok(code)
+}
+
+/// Reads the file, and compares it with the mirror.
+fn read_file(
+    config: &Config,
+    args: &Args,
+    reader: &Reader,
+) -> anyhow::Result<(Vec<FileRecord>, ImportResult)> {
     let sheet = sheet::read(&args.file)?;
-    let columns = Columns::find(&sheet, args.route, &reader, &args.map)?;
+    let columns = Columns::find(&sheet, args.route, reader, &args.map)?;
     let zone = &config.workspace.time_zone;
-    let values = Values::new(args.route, &reader, zone, args.date_format.as_deref())?;
+    let values = Values::new(args.route, reader, zone, args.date_format.as_deref())?;
     let file = values.read(&sheet, &columns)?;
     if file.records.is_empty() {
         return refuse(DATA, "the file has no row with an id: nothing was stored");
     }
-    let agreement = Agreement::of(&file.records, args.route, &reader)?;
-    let mut result = ImportResult {
+    let agreement = Agreement::of(&file.records, args.route, reader)?;
+    let result = ImportResult {
         route: args.route,
         business: args.business.clone(),
         records: file.records.len(),
@@ -126,39 +171,38 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
         complete_since: None,
         stored: false,
     };
-    if !args.trust_ids
-        && let Err(reason) = agreement.judge(args.route)
-    {
-        output::print_note(&described(&result));
-        return refuse(DATA, reason);
+    Ok((file.records, result))
+}
+
+/// Stores the records, and the word that they are complete unless some are left to polls.
+fn store(
+    config: &Config,
+    mut import: Import,
+    records: &[FileRecord],
+    dry_run: bool,
+    result: &mut ImportResult,
+) -> anyhow::Result<()> {
+    let path = &config.store.path;
+    let mut operator = Operator::open(path)?;
+    result.outcome = store_parts(&mut operator, &mut import, records, dry_run)?;
+    if result.outcome.newer > 0 {
+        result.complete_since = None;
     }
-    if let Some(day) = args.complete_since {
-        result.complete_since = complete_since(&reader, &poller, &file.records, day, zone)?;
+    if dry_run {
+        return Ok(());
     }
-    let mut import = Import {
-        list,
-        page: Arc::default(),
-        as_of: as_of(&file.records, &args.file),
-        at: Timestamp::now(),
-        job_link: config.reports.job_link.clone(),
-    };
-    let mut operator = Operator::open(&config.store.path)?;
-    result.outcome = store_parts(&mut operator, &mut import, &file.records, args.dry_run)?;
-    result.stored = !args.dry_run;
-    if result.stored {
-        if let Some(since) = result.complete_since {
-            operator.note_complete_import(CompleteImport {
-                route: args.route.as_str().to_owned(),
-                business: args.business.clone(),
-                since,
-            })?;
-        }
-        // Without a daemon, the next run sends what sinks ask for.
-        let path = &config.store.path;
-        let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
-        super::index_log(path);
+    result.stored = true;
+    if let Some(since) = result.complete_since {
+        operator.note_complete_import(CompleteImport {
+            route: import.list.route.as_str().to_owned(),
+            business: import.list.business,
+            since,
+        })?;
     }
-    out.done(&result, &format!("{}{}", described(&result), told(&result)))
+    // Without a daemon, the next run sends what sinks ask for.
+    let _ = runtime()?.block_on(control::send(path, &ControlRequest::Wake));
+    super::index_log(path);
+    Ok(())
 }
 
 /// Records of a business that is polled have its name.
@@ -193,33 +237,36 @@ fn poller_of(reader: &Reader, list: &PollerId) -> anyhow::Result<PollerRow> {
 }
 
 /// Up to when the file shows its records: when the newest of them was made or changed. A file may
-/// have been copied since.
-fn as_of(records: &[FileRecord], file: &std::path::Path) -> Timestamp {
+/// have been copied since. One without times is no newer than the first poll.
+fn as_of(records: &[FileRecord], file: &Path, poller: &PollerRow) -> Timestamp {
     let newest = records.iter().filter_map(|record| record.newest_at).max();
     if let Some(at) = newest {
         return at;
     }
     let written = std::fs::metadata(file).and_then(|facts| facts.modified());
-    match written {
-        Ok(at) => Timestamp::try_from(at).unwrap_or(Timestamp::UNIX_EPOCH),
+    let (Ok(written), Ok(first_polled_at)) = (written, poller.first_polled_at.parse()) else {
+        return Timestamp::UNIX_EPOCH;
+    };
+    match Timestamp::try_from(written) {
+        Ok(written) => written.min(first_polled_at),
         Err(_) => Timestamp::UNIX_EPOCH,
     }
 }
 
-/// Stores the records, each part in a transaction of its own. An import that was interrupted goes on
-/// when the same command runs again.
+/// Stores the records, each part in a transaction of its own. An import that was interrupted goes
+/// on when the same command runs again.
 fn store_parts(
     operator: &mut Operator,
     import: &mut Import,
     records: &[FileRecord],
-    is_trial: bool,
+    dry_run: bool,
 ) -> anyhow::Result<ImportOutcome> {
     let bar = Bar::rows();
     let mut outcome = ImportOutcome::default();
     let mut done = 0;
     for part in records.chunks(PART) {
         import.page = Arc::new(page(part));
-        outcome.add(&operator.import(import, is_trial)?);
+        outcome.add(&operator.import(import, dry_run)?);
         done += part.len() as u64;
         bar.at(done, records.len() as u64);
     }
@@ -296,10 +343,7 @@ fn described(result: &ImportResult) -> String {
             columns.join(", ")
         );
     }
-    if result.left_out > 0 {
-        let rows = count(result.left_out, "row was", "rows were");
-        text += &format!("{rows} left out: no id, or the id of an earlier row\n");
-    }
+    text += &told_left_out(&result.left_out);
     for unread in &result.unread {
         text += &format!(
             "{} of {} cannot be read, for example {:?}: name the format with --date-format, or \
@@ -310,6 +354,27 @@ fn described(result: &ImportResult) -> String {
         );
     }
     text + &result.agreement.told()
+}
+
+/// Which rows were left out, for people.
+fn told_left_out(left_out: &LeftOut) -> String {
+    let mut text = String::new();
+    let rows = |rows| count(rows, "row was", "rows were");
+    if left_out.without_id > 0 {
+        text += &format!("{} left out: no id\n", rows(left_out.without_id));
+    }
+    if left_out.repeated > 0 {
+        let rows = rows(left_out.repeated);
+        text += &format!("{rows} left out: the id of an earlier row\n");
+    }
+    if let Some(line) = left_out.first_line {
+        text += &format!(
+            "{} left out: more cells than there are columns, first in line {line}; put values that \
+             hold the sign between cells in double quotes\n",
+            rows(left_out.too_many_cells)
+        );
+    }
+    text
 }
 
 /// What was done, for people.
@@ -339,8 +404,9 @@ fn told(result: &ImportResult) -> String {
         text += &format!("{} of them were missing in a gap\n", outcome.repaired);
     }
     if let Some(since) = result.complete_since {
+        let verb = if result.stored { "take" } else { "would take" };
         text += &format!(
-            "reports take the list as complete since {}, by import\n",
+            "reports {verb} the list as complete since {}, by import\n",
             super::moment::shown(&since.to_string())
         );
     }

@@ -45,7 +45,8 @@ impl Agreement {
     }
 
     fn add(&mut self, record: &FileRecord, stored: &Map<String, Value>) {
-        let created_at = stored.get("created_at").and_then(Value::as_str);
+        // As it was read when the record was stored: the settings may name another field.
+        let created_at = stored.get("_created_at").and_then(Value::as_str);
         let created_at = created_at.and_then(|text| parse_timestamp(&format!("\"{text}\"")));
         let same_name = is_same_name(record.name.as_deref(), stored);
         let same_time = match is_same_time(record.created_at, created_at) {
@@ -73,9 +74,9 @@ impl Agreement {
         }
         if self.agree * 10 < self.both * 9 {
             return Err(format!(
-                "{} of {} records that polls have shown have another name and time in the file: its \
-                 ids may be printed numbers. Nothing was stored: look for another column with --map \
-                 id=COLUMN, name the --date-format, or add --trust-ids if you are sure",
+                "{} of {} records that polls have shown have another name and time in the file: \
+                 its ids may be printed numbers. Nothing was stored: look for another column \
+                 with --map id=COLUMN, name the --date-format, or add --trust-ids if you are sure",
                 self.both - self.agree,
                 self.both
             ));

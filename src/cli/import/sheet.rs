@@ -14,6 +14,12 @@ use crate::cli::exit::{DATA, USAGE, refuse};
 /// The largest file that is read, as it is held in memory.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
+/// The most columns of a file.
+const MAX_COLUMNS: usize = 1000;
+
+/// The most cells of a file, as they are held in memory: one takes some 60 bytes.
+const MAX_CELLS: usize = 8_000_000;
+
 /// The value of an empty cell.
 pub(super) const NULL: &str = "null";
 
@@ -23,6 +29,9 @@ pub(super) struct Sheet {
     pub(super) columns: Vec<String>,
     /// Of each row the JSON text of each column.
     pub(super) rows: Vec<Vec<String>>,
+    /// The lines of the rows that have more cells than there are columns. Their values may stand
+    /// under wrong names, so they are left out.
+    pub(super) too_long: Vec<u64>,
 }
 
 /// Reads a file by the end of its name.
@@ -92,15 +101,49 @@ fn of_csv(text: &str) -> anyhow::Result<Sheet> {
         columns.push(name.trim().to_owned());
     }
     let mut rows = Vec::new();
+    let mut too_long = Vec::new();
     for record in reader.records() {
         let record = record.context("the file is no CSV")?;
+        let is_filled = |cell: &str| !cell.trim().is_empty();
+        if record.iter().skip(columns.len()).any(is_filled) {
+            too_long.push(record.position().map_or(0, csv::Position::line));
+            continue;
+        }
+        if !record.iter().any(is_filled) {
+            continue;
+        }
         let mut row = Vec::with_capacity(columns.len());
         for place in 0..columns.len() {
             row.push(json_text(record.get(place).unwrap_or_default()));
         }
         rows.push(row);
+        check_size(columns.len(), rows.len())?;
     }
-    Ok(Sheet { columns, rows })
+    Ok(Sheet {
+        columns,
+        rows,
+        too_long,
+    })
+}
+
+/// Refuses a file that takes too much memory: each row has a cell for each column.
+fn check_size(columns: usize, rows: usize) -> anyhow::Result<()> {
+    if columns > MAX_COLUMNS {
+        return refuse(
+            DATA,
+            format!("the file has more than {MAX_COLUMNS} columns: remove those not needed"),
+        );
+    }
+    if columns.saturating_mul(rows) > MAX_CELLS {
+        return refuse(
+            DATA,
+            format!(
+                "the file has more than {MAX_CELLS} cells, in {columns} columns: divide it, or \
+                 remove columns that are not needed"
+            ),
+        );
+    }
+    Ok(())
 }
 
 /// What stands between the names in the first line: the most frequent of the usual signs.
@@ -145,11 +188,16 @@ fn of_ndjson(text: &str) -> anyhow::Result<Sheet> {
             row[place] = value.get().to_owned();
         }
         rows.push(row);
+        check_size(columns.len(), rows.len())?;
     }
     for row in &mut rows {
         row.resize(columns.len(), NULL.to_owned());
     }
-    Ok(Sheet { columns, rows })
+    Ok(Sheet {
+        columns,
+        rows,
+        too_long: Vec::new(),
+    })
 }
 
 /// The members of a JSON object, in their order and as they are written.
@@ -163,11 +211,15 @@ fn members(line: &str) -> Result<Vec<(String, Box<RawValue>)>, serde_json::Error
 }
 
 #[cfg(feature = "spreadsheets")]
-fn of_spreadsheet(bytes: Vec<u8>) -> anyhow::Result<Sheet> {
-    use calamine::{Reader as _, Xlsx, open_workbook_from_rs};
+type Spreadsheet = calamine::Xlsx<std::io::Cursor<Vec<u8>>>;
 
-    let book: Result<Xlsx<_>, _> = open_workbook_from_rs(std::io::Cursor::new(bytes));
+#[cfg(feature = "spreadsheets")]
+fn of_spreadsheet(bytes: Vec<u8>) -> anyhow::Result<Sheet> {
+    use calamine::{Reader as _, open_workbook_from_rs};
+
+    let book: Result<Spreadsheet, _> = open_workbook_from_rs(std::io::Cursor::new(bytes));
     let mut book = book.context("the file is no XLSX")?;
+    check_spreadsheet(&mut book)?;
     let Some(first) = book.worksheet_range_at(0) else {
         return refuse(DATA, "the file has no sheet");
     };
@@ -184,7 +236,40 @@ fn of_spreadsheet(bytes: Vec<u8>) -> anyhow::Result<Sheet> {
             rows.push(row);
         }
     }
-    Ok(Sheet { columns, rows })
+    Ok(Sheet {
+        columns,
+        rows,
+        too_long: Vec::new(),
+    })
+}
+
+/// Refuses a first sheet that takes too much memory, before it is spread out: one of its few cells
+/// may be far from the others.
+#[cfg(feature = "spreadsheets")]
+fn check_spreadsheet(book: &mut Spreadsheet) -> anyhow::Result<()> {
+    use calamine::Reader as _;
+
+    let Some(name) = book.sheet_names().into_iter().next() else {
+        return Ok(());
+    };
+    let mut cells = book
+        .worksheet_cells_reader(&name)
+        .context("the first sheet cannot be read")?;
+    let mut columns = 0;
+    let mut rows = 0;
+    while let Some(cell) = cells
+        .next_cell()
+        .context("the first sheet cannot be read")?
+    {
+        if matches!(cell.get_value(), calamine::DataRef::Empty) {
+            continue;
+        }
+        let (row, column) = cell.get_position();
+        rows = rows.max(row as usize + 1);
+        columns = columns.max(column as usize + 1);
+        check_size(columns, rows)?;
+    }
+    Ok(())
 }
 
 /// The value of a cell. A time is written without a zone, as the sheet shows it.
@@ -233,6 +318,20 @@ mod tests {
         assert_eq!(sheet.rows[0], [r#""12""#, r#""Fischer; Ann""#, NULL]);
         assert_eq!(sheet.rows[1], [r#""13""#, r#""Bob""#, NULL]);
         assert_eq!(delimiter("id\tname"), b'\t');
+    }
+
+    #[test]
+    fn a_row_with_more_cells_than_columns_is_left_out_with_its_line() {
+        let sheet = of_csv("id,name\n1,Ann\n2,Fischer, Bob\n3,Cid,\n,\n").unwrap();
+        assert_eq!(sheet.rows.len(), 2);
+        assert_eq!(sheet.too_long, [3]);
+    }
+
+    #[test]
+    fn a_file_of_too_many_cells_is_refused() {
+        assert!(check_size(MAX_COLUMNS, MAX_CELLS / MAX_COLUMNS).is_ok());
+        assert!(check_size(MAX_COLUMNS + 1, 1).is_err());
+        assert!(check_size(MAX_COLUMNS, MAX_CELLS / MAX_COLUMNS + 1).is_err());
     }
 
     #[test]

@@ -36,9 +36,28 @@ pub(super) struct FileRecord {
 #[derive(Debug)]
 pub(super) struct FileRecords {
     pub(super) records: Vec<FileRecord>,
-    /// Rows without an id that can be used, and rows with the id of an earlier one.
-    pub(super) left_out: usize,
+    pub(super) left_out: LeftOut,
     pub(super) unread: Vec<Unread>,
+}
+
+/// The rows of a file that are left out.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct LeftOut {
+    /// Rows without an id that can be used.
+    pub(super) without_id: usize,
+    /// Rows with the id of an earlier one.
+    pub(super) repeated: usize,
+    /// Rows with more cells than there are columns.
+    pub(super) too_many_cells: usize,
+    /// The first line of these.
+    pub(super) first_line: Option<u64>,
+}
+
+impl LeftOut {
+    /// Whether records of the file are not read.
+    pub(super) fn has_records(&self) -> bool {
+        self.without_id + self.too_many_cells > 0
+    }
 }
 
 /// The values of a field that cannot be read.
@@ -94,17 +113,25 @@ impl Values {
         let mut records = Vec::with_capacity(sheet.rows.len());
         let mut ids = HashSet::with_capacity(sheet.rows.len());
         let mut unread = BTreeMap::new();
+        let mut left_out = LeftOut {
+            too_many_cells: sheet.too_long.len(),
+            first_line: sheet.too_long.first().copied(),
+            ..LeftOut::default()
+        };
         for row in &sheet.rows {
             let Some(record) = self.record(row, columns) else {
+                left_out.without_id += 1;
                 continue;
             };
             if ids.insert(record.id.as_str().to_owned()) {
                 self.note_unread(&record, &mut unread);
                 records.push(record);
+            } else {
+                left_out.repeated += 1;
             }
         }
         Ok(FileRecords {
-            left_out: sheet.rows.len() - records.len(),
+            left_out,
             records,
             unread: unread.into_values().collect(),
         })

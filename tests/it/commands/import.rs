@@ -109,6 +109,15 @@ async fn a_file_that_ends_before_the_polls_begin_is_not_taken_for_complete() {
     let ended = place.run([&words[..], &since].concat()).await;
     assert_eq!(ended.code, Some(65), "{ended:?}");
     assert!(ended.err.contains("does not reach the polls"), "{ended:?}");
+    let lines = format!("{COLUMNS}{older}\n1;2;3;4;5;6\n");
+    place.write("older.csv", &lines);
+    let ended = place.run([&words[..], &since].concat()).await;
+    assert_eq!(ended.code, Some(65), "{ended:?}");
+    assert!(
+        ended
+            .err
+            .contains("more cells than there are columns, first in line 32")
+    );
     let done = place.run([&words[..], &["--trust-ids"]].concat()).await;
     assert_eq!(done.json()["outcome"]["stored"], 30, "{done:?}");
 }
