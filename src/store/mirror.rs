@@ -203,7 +203,13 @@ impl Mirror {
     ) -> rusqlite::Result<()> {
         self.note_move(connection, &facts.id, facts.business.as_deref())?;
         self.put_row(connection, facts, fields, rules)?;
-        sightings::put(connection, self.route, facts)
+        sightings::put(connection, self.route, facts)?;
+        match &self.link {
+            Some(link) => {
+                job_links::move_job_to(connection, link, &facts.id, facts.business.as_deref())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Writes a record's row alone.

