@@ -25,7 +25,10 @@ pub use record::{
     RecordReading, fields_of,
 };
 pub use rules::{Evidence, Question, Rule, RuleSet, Ruling};
-pub use words::{CHANGED_BY, PAYMENT_STATUS, PAYMENT_TYPE, PaymentKind, WORD_FIELDS, WordField};
+pub use words::{
+    CHANGED_BY, JOB_DEVICE, PAYMENT_METHOD, PAYMENT_STATUS, PAYMENT_TYPE, PaymentKind, WORD_FIELDS,
+    WordField,
+};
 
 /// What can be made of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -218,6 +218,8 @@ pub fn answer(
         // The query may name the tables before it is known which repairs are in them.
         reader.set_unheard(&[], None, None)?;
         reader.set_recompleted(&[])?;
+        reader.set_missed_changes(&[])?;
+        reader.set_worded()?;
         let mut uses = query::uses_of(reader, report)?;
         if report.is_timeless(&parameters) {
             uses.has_period = false;

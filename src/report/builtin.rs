@@ -3,7 +3,7 @@
 use super::head::Report;
 use crate::store::{compared, number_sql};
 
-const TEXTS: [(&str, &str); 15] = [
+const TEXTS: [(&str, &str); 23] = [
     ("intake", include_str!("sql/intake.sql")),
     ("sources", include_str!("sql/sources.sql")),
     ("leads", include_str!("sql/leads.sql")),
@@ -12,8 +12,16 @@ const TEXTS: [(&str, &str); 15] = [
     ("repairs", include_str!("sql/repairs.sql")),
     ("turnaround-by-brand", TURNAROUND),
     ("turnaround-by-person", TURNAROUND),
+    ("backlog", include_str!("sql/backlog.sql")),
+    ("rework", include_str!("sql/rework.sql")),
+    ("time-to-repair", include_str!("sql/time-to-repair.sql")),
     ("technicians", include_str!("sql/technicians.sql")),
     ("payments", include_str!("sql/payments.sql")),
+    ("till-by-method", include_str!("sql/till-by-method.sql")),
+    ("average-repair", include_str!("sql/average-repair.sql")),
+    ("money-by-brand", MONEY),
+    ("money-by-device", MONEY),
+    ("money-by-person", MONEY),
     ("outstanding", include_str!("sql/outstanding.sql")),
     ("outsourced", include_str!("sql/outsourced.sql")),
     ("busiest-hours", include_str!("sql/busiest-hours.sql")),
@@ -23,33 +31,51 @@ const TEXTS: [(&str, &str); 15] = [
 /// One text for each way to divide the repairs, which `{by}` names and `{column}`
 /// holds, made of `{field}`.
 const TURNAROUND: &str = include_str!("sql/turnaround.sql");
+const MONEY: &str = include_str!("sql/money.sql");
+
+/// By what repairs are divided: its name, the field that it needs, and where it is found.
+struct Division {
+    by: &'static str,
+    field: &'static str,
+    column: &'static str,
+}
+
+const BY_BRAND: Division = Division {
+    by: "brand",
+    field: "device_brand",
+    column: "j.device_brand",
+};
+const BY_DEVICE: Division = Division {
+    by: "device",
+    field: "device",
+    column: "j.device",
+};
+const BY_PERSON: Division = Division {
+    by: "person",
+    field: "assigned_to",
+    column: "s.completed_by, j.assigned_to",
+};
 
 /// The built-in reports, in the order in which they are listed.
 #[must_use]
 pub fn built_in() -> Vec<Report> {
-    let report = |(name, text): &(&str, &str)| match *name {
-        "turnaround-by-brand" => made(
-            name,
-            &divided(text, "brand", "device_brand", "j.device_brand"),
-        ),
-        "turnaround-by-person" => made(
-            name,
-            &divided(
-                text,
-                "person",
-                "assigned_to",
-                "s.completed_by, j.assigned_to",
-            ),
-        ),
-        _ => made(name, text),
-    };
-    TEXTS.iter().map(report).collect()
+    let mut reports = Vec::with_capacity(TEXTS.len());
+    for (name, text) in TEXTS {
+        let report = match name {
+            "turnaround-by-brand" | "money-by-brand" => made(name, &divided(text, &BY_BRAND)),
+            "money-by-device" => made(name, &divided(text, &BY_DEVICE)),
+            "turnaround-by-person" | "money-by-person" => made(name, &divided(text, &BY_PERSON)),
+            _ => made(name, text),
+        };
+        reports.push(report);
+    }
+    reports
 }
 
-fn divided(text: &str, by: &str, field: &str, column: &str) -> String {
-    text.replace("{by}", by)
-        .replace("{field}", field)
-        .replace("{column}", column)
+fn divided(text: &str, division: &Division) -> String {
+    text.replace("{by}", division.by)
+        .replace("{field}", division.field)
+        .replace("{column}", division.column)
 }
 
 /// A report of this program.

@@ -60,6 +60,8 @@ pub struct Report {
     after: Columns,
     /// The columns that count records that are not completed now.
     standing: Columns,
+    /// The columns that count records that were not completed at the end of the row's time.
+    stood: Columns,
     /// The lists of which it reads the records of every business, whatever business is asked for.
     every_business: Vec<Route>,
     /// How the rows divide the repairs that such columns count.
@@ -111,6 +113,8 @@ pub(super) enum CountedTime {
     After,
     /// Those that are not completed now, of any time.
     Standing,
+    /// Those that were not completed at the end of this time.
+    Stood,
 }
 
 /// How the rows of a report divide the open repairs that its columns count.
@@ -238,6 +242,7 @@ impl Report {
             (&self.before, CountedTime::Before),
             (&self.after, CountedTime::After),
             (&self.standing, CountedTime::Standing),
+            (&self.stood, CountedTime::Stood),
         ] {
             for (route, names) in columns {
                 if is_named(names, column) {

@@ -31,6 +31,7 @@ const COMPLETED: [&str; 4] = [
     "turnaround_days",
 ];
 const KINDS: [&str; 1] = ["_kind"];
+const TOTALS: [&str; 1] = ["_total_amount"];
 const DELIVERY_DATES: [&str; 2] = ["estimated_delivery", "_estimated_delivery"];
 
 /// What a report's SELECT reads.
@@ -50,6 +51,8 @@ pub(super) struct Uses {
     pub(super) completed: bool,
     /// Whether it says who completed repairs.
     pub(super) who: bool,
+    /// Whether it shows what repairs cost.
+    pub(super) totals: bool,
     /// Whether it tells payments from refunds, or leaves out those that are void.
     pub(super) kinds: bool,
     /// Whether it shows on which day repairs are to be delivered.
@@ -70,7 +73,10 @@ impl Uses {
                 || reads.reads("report_jobs", &COMPLETED),
             who: reads.reads("_job_states", &["completed_by"])
                 || reads.reads("report_jobs", &["completed_by"]),
-            kinds: reads.reads("payments", &KINDS) || reads.reads("report_payments", &["kind"]),
+            totals: reads.reads("jobs", &TOTALS) || reads.reads("worded_jobs", &TOTALS),
+            kinds: reads.reads("payments", &KINDS)
+                || reads.reads("worded_payments", &KINDS)
+                || reads.reads("report_payments", &["kind"]),
             delivery_dates: reads.reads("jobs", &DELIVERY_DATES)
                 || reads.reads("report_jobs", &DELIVERY_DATES),
             states: reads.reads("_job_states", &STATES)
@@ -87,6 +93,7 @@ impl Uses {
                 _ => false,
             };
             let is_named = tables.contains_key(route.as_str())
+                || tables.contains_key(&format!("worded_{route}"))
                 || tables.contains_key(&format!("report_{route}"));
             if is_named || by_states || tables.contains_key("_pollers") {
                 uses.routes.push(route);

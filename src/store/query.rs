@@ -15,7 +15,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Error, ErrorCode, Statement, named_params};
 use shopmirror_core::clock::second;
-use shopmirror_core::reading::fields_of;
+use shopmirror_core::reading::{JOB_DEVICE, PAYMENT_METHOD, fields_of};
 use shopmirror_core::record::Route;
 
 use super::error::StoreError;
@@ -200,13 +200,23 @@ impl Reader {
                     Some(source) => sent.iter().any(|column| column == source),
                     None => false,
                 },
-                None => sent.contains(field),
+                None => sent.contains(field) || self.has_worded(route, field)?,
             };
             if !is_sent {
                 lacking.push(field.clone());
             }
         }
         Ok(lacking)
+    }
+
+    /// Whether a field is one that the views `worded_` add, and the records of the route have it.
+    fn has_worded(&self, route: Route, name: &str) -> Result<bool, StoreError> {
+        for field in [PAYMENT_METHOD, JOB_DEVICE] {
+            if field.route == route && field.name == name {
+                return Ok(self.word_source(field)?.is_some());
+            }
+        }
+        Ok(false)
     }
 
     /// Gives the table of a route without records these columns, for the queries of this connection.

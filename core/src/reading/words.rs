@@ -1,5 +1,5 @@
-//! The fields whose words reports use: what a payment is, and who changed a status. The contract
-//! names none of them: the configuration does, or the first of some usual names that is sent counts.
+//! The fields whose words reports use: what a payment is and how it was made, who changed a status,
+//! what was repaired. The contract names none of them: the configuration does, or the first of some usual names that is sent counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,28 @@ pub const PAYMENT_STATUS: WordField = WordField {
     usual: &["payment_status", "status"],
 };
 
+/// How a payment was made, such as in cash.
+pub const PAYMENT_METHOD: WordField = WordField {
+    route: Route::Payments,
+    name: "method",
+    usual: &["payment_mode", "payment_method", "method", "mode"],
+};
+
+/// What was repaired.
+pub const JOB_DEVICE: WordField = WordField {
+    route: Route::Jobs,
+    name: "device",
+    usual: &["device_model", "device_name", "device", "device_type"],
+};
+
 /// All of them.
-pub const WORD_FIELDS: [WordField; 3] = [CHANGED_BY, PAYMENT_TYPE, PAYMENT_STATUS];
+pub const WORD_FIELDS: [WordField; 5] = [
+    CHANGED_BY,
+    PAYMENT_TYPE,
+    PAYMENT_STATUS,
+    PAYMENT_METHOD,
+    JOB_DEVICE,
+];
 
 impl WordField {
     /// The names that the field may have in records, the best first.

@@ -238,6 +238,11 @@ impl Knowledge {
             }
             CountedTime::After => coverage.knows(from, Timestamp::MAX, as_of),
             CountedTime::Standing => self.knows_standing(route, as_of),
+            CountedTime::Stood => {
+                // After half a year there is hardly one that was not seen.
+                let begin = to.min(as_of).checked_sub(SETTLED).unwrap_or(Timestamp::MIN);
+                coverage.knows(begin, to, as_of)
+            }
         };
         if route == Route::JobStatusChanges && self.lacks_jobs(from, to) {
             known.min(Known::Partly)

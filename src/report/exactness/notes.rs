@@ -117,7 +117,7 @@ impl Knowledge {
         let mut hides = false;
         for (route, matters) in [
             (Route::Payments, uses.kinds || uses.paid_sums),
-            (Route::Jobs, uses.paid_sums),
+            (Route::Jobs, uses.paid_sums || uses.totals),
         ] {
             let is_hidden = matters && self.hiding_edits.contains(&route);
             hides |= is_hidden && reader.has_left_pages(route)?;

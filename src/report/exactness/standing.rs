@@ -146,6 +146,12 @@ impl JobLists<'_> {
         None
     }
 
+    /// The time before which any number of status changes is missing, if there is one.
+    fn before_changes(&self) -> Option<Stretch> {
+        let since = self.changes?.since?;
+        Some(any_number(Timestamp::MIN, since))
+    }
+
     /// When status changes were last read, if they name their job.
     fn changes_read_at(&self) -> Option<Timestamp> {
         self.changes?.read_at
@@ -167,8 +173,8 @@ impl JobLists<'_> {
 }
 
 impl Unseen {
-    /// What may have happened unseen to the repairs of these lists. Makes the tables `unheard` and
-    /// `recompleted` of the connection, for the queries of the report.
+    /// What may have happened unseen to the repairs of these lists. Makes the tables `unheard`,
+    /// `recompleted` and `missed_changes` of the connection, for the queries of the report.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -179,6 +185,9 @@ impl Unseen {
         )?;
         changes.extend(lists.unread_changes());
         reader.set_recompleted(&changes)?;
+        let mut missed_changes = changes.clone();
+        missed_changes.extend(lists.before_changes());
+        reader.set_missed_changes(&missed_changes)?;
         let rows_are_current_since = lists.rows_are_current_since();
         if let Some(since) = rows_are_current_since {
             changes.retain(|stretch| stretch.from < since);

@@ -4,7 +4,7 @@
 -- needs.jobs = ["created_at", "total_amount"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs", "billed"]
--- samples.job_status_changes = ["average"]
+-- measures.job_status_changes = ["average"]
 -- money = ["billed", "average"]
 -- totals = ["repairs", "billed"]
 -- chart.bars = ["period", "average"]

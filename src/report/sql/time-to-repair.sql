@@ -4,7 +4,7 @@
 -- needs.jobs = ["created_at"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs"]
--- samples.job_status_changes = ["median_days", "p90_days"]
+-- measures.job_status_changes = ["median_days", "p90_days"]
 -- totals = ["repairs"]
 -- chart.bars = ["period", "median_days", "p90_days"]
 WITH untimed AS MATERIALIZED (
@@ -30,13 +30,20 @@ periods AS MATERIALIZED (
     FROM starts
 ),
 spans AS MATERIALIZED (
-    SELECT d.period, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure
+    SELECT d.period, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
+        -- It may have been completed and opened again while status changes were missed.
+        r.id IS NULL AND EXISTS (
+            SELECT 1
+            FROM missed_changes m
+            WHERE m.from_at < s.completed_at AND (j._created_at IS NULL OR m.until > j._created_at)
+        ) AS is_unmeasured
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 ranked AS (
-    SELECT period, days, is_unsure, row_number() OVER (PARTITION BY period ORDER BY days NULLS LAST) AS place,
+    SELECT period, days, is_unsure, is_unmeasured,
+        row_number() OVER (PARTITION BY period ORDER BY days NULLS LAST) AS place,
         count(*) OVER (PARTITION BY period) AS repairs, count(days) OVER (PARTITION BY period) AS known
     FROM spans
 ),
@@ -44,7 +51,7 @@ typical AS MATERIALIZED (
     SELECT period, repairs,
         round(avg(CASE WHEN place IN ((known + 1) / 2, (known + 2) / 2) THEN days END), 2) AS median_days,
         round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
-        sum(is_unsure) AS unsure, repairs - known + sum(is_unsure) AS unmeasured
+        sum(is_unsure) AS unsure, repairs - known + sum(is_unsure + is_unmeasured) AS unmeasured
     FROM ranked
     GROUP BY period
 )

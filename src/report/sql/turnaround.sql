@@ -24,13 +24,20 @@ WITH unread AS MATERIALIZED (
     ) AS changes
 ),
 spans AS MATERIALIZED (
-    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure
+    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
+        -- It may have been completed and opened again while status changes were missed.
+        r.id IS NULL AND EXISTS (
+            SELECT 1
+            FROM missed_changes m
+            WHERE m.from_at < s.completed_at AND (j._created_at IS NULL OR m.until > j._created_at)
+        ) AS is_unmeasured
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 ranked AS (
-    SELECT {by}, days, is_unsure, row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
+    SELECT {by}, days, is_unsure, is_unmeasured,
+        row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
         count(*) OVER (PARTITION BY {by}) AS repairs, count(days) OVER (PARTITION BY {by}) AS known
     FROM spans
 )
@@ -39,8 +46,8 @@ SELECT {by}, repairs,
         AS median_days,
     round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
     (SELECT changes FROM unread) AS _more_repairs, sum(is_unsure) AS _less_repairs,
-    repairs - known + sum(is_unsure) + (SELECT changes FROM unread) AS _unsure_median_days,
-    repairs - known + sum(is_unsure) + (SELECT changes FROM unread) AS _unsure_p90_days
+    repairs - known + sum(is_unsure + is_unmeasured) + (SELECT changes FROM unread) AS _unsure_median_days,
+    repairs - known + sum(is_unsure + is_unmeasured) + (SELECT changes FROM unread) AS _unsure_p90_days
 FROM ranked
 GROUP BY {by}
 ORDER BY repairs DESC, {by}

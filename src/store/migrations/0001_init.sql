@@ -333,7 +333,8 @@ CREATE TABLE _links (
 -- of `paid_unsure` may be negative. If the job says that less was paid than its payments say, `paid` is the job's
 -- word and `paid_upto` that of the payments. The time of `untimed_changes` cannot be read: one of them may be the
 -- newest. `completed_by` is the person who completed it, where status changes say so. A job whose status means
--- cancelled is not completed, although its stage says so.
+-- cancelled is not completed, although its stage says so. `turns` is a JSON list of the times at which it was
+-- completed and opened again in turns, cancelled ones too; null for one that cannot be read.
 CREATE TABLE _job_states (
     id           TEXT PRIMARY KEY NOT NULL,
     status       TEXT,
@@ -351,7 +352,8 @@ CREATE TABLE _job_states (
     last_change  INTEGER,
     completed_by,
     completed_again_at TEXT,
-    is_cancelled INTEGER NOT NULL DEFAULT 0
+    is_cancelled INTEGER NOT NULL DEFAULT 0,
+    turns        TEXT
 ) WITHOUT ROWID;
 CREATE INDEX _job_states_stage ON _job_states (stage);
 CREATE INDEX _job_states_completed ON _job_states (completed_at);

@@ -223,6 +223,7 @@ mod tests {
         completed_by: Option<String>,
         completed_again_at: Option<String>,
         is_cancelled: bool,
+        turns: Option<String>,
     }
 
     /// A job as it was last seen: not on the newest page, unless `seen` is empty.
@@ -449,6 +450,8 @@ mod tests {
         let of_again = state(seen, &again, &[]);
         assert_eq!(of_again.open_seconds, Some(3 * day));
         assert_eq!(of_again.completed_at, at("21T00:00"));
+        let turns = [at("03T00:00"), at("20T00:00"), at("21T00:00")];
+        assert_eq!(of_again.turns, serde_json::to_string(&turns).ok());
         let unknown = Job {
             created: "",
             ..seen

@@ -99,6 +99,12 @@ completion AS (
   GROUP BY t.id
   HAVING sum(t.completes) > sum(NOT t.completes)
 ),
+-- The times at which the job was completed and opened again in turns, the first completion first.
+history AS (
+  SELECT id, json_group_array(at ORDER BY place DESC) AS turns
+  FROM turn
+  GROUP BY id
+),
 -- The last change that says again that the job is completed. If changes before it were missed, it
 -- may be the one that completed the job.
 again AS (
@@ -150,7 +156,7 @@ paid AS (
 )
 INSERT INTO _job_states (
   id, status, stage, since, is_since_seen, source, completed_at, open_seconds, paid, paid_upto, paid_more,
-  paid_unsure, untimed_changes, last_change, completed_by, completed_again_at, is_cancelled
+  paid_unsure, untimed_changes, last_change, completed_by, completed_again_at, is_cancelled, turns
 )
 SELECT
   now.id,
@@ -194,7 +200,8 @@ SELECT
   now.last_change,
   c.who,
   iif(again.at > c.at, again.at, NULL),
-  now.is_cancelled
+  now.is_cancelled,
+  history.turns
 FROM (
   SELECT
     *,
@@ -219,5 +226,6 @@ FROM (
 ) now
 LEFT JOIN completion c ON c.id = now.id AND now.stage = 'completed' AND NOT now.is_cancelled
 LEFT JOIN again ON again.id = c.id
+LEFT JOIN history ON history.id = now.id
 LEFT JOIN paid ON paid.id = now.id
 LEFT JOIN untimed ON untimed.id = now.id

@@ -75,6 +75,32 @@ impl Reader {
         Ok(())
     }
 
+    /// Creates the table `missed_changes` for the queries of this connection: from when until when
+    /// status changes may have been missed, by these stretches.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn set_missed_changes(&self, stretches: &[Stretch]) -> Result<(), StoreError> {
+        self.connection.execute_batch(
+            "DROP TABLE IF EXISTS temp.missed_changes;
+            CREATE TEMP TABLE missed_changes (
+                from_at TEXT NOT NULL,
+                until   TEXT NOT NULL
+            ) STRICT",
+        )?;
+        for stretch in stretches {
+            self.connection.run(
+                "INSERT INTO missed_changes (from_at, until)
+                VALUES (:from, :until)",
+                named_params! {
+                    ":from": stamp(stretch.from),
+                    ":until": stamp(stretch.until),
+                },
+            )?;
+        }
+        Ok(())
+    }
+
     /// How many open repairs were not heard of since a stretch, by its number in the table `unheard`.
     ///
     /// # Errors

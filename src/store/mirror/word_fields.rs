@@ -3,11 +3,11 @@
 
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-use shopmirror_core::reading::{ReadSettings, WordField};
+use shopmirror_core::reading::{JOB_DEVICE, PAYMENT_METHOD, ReadSettings, WordField};
 use shopmirror_core::record::Route;
 
 use crate::store::error::StoreError;
-use crate::store::mirror::{field_columns, field_rules};
+use crate::store::mirror::{field_columns, field_rules, quoted};
 use crate::store::reader::Reader;
 
 /// The field of records that stands for one of reports.
@@ -71,6 +71,29 @@ pub(in crate::store) fn configured(
 }
 
 impl Reader {
+    /// Creates the views `worded_payments` and `worded_jobs` for the queries of this connection: what
+    /// `payments` and `jobs` show there, with how a payment was made (`method`), and with what was
+    /// repaired (`device`).
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn set_worded(&self) -> Result<(), StoreError> {
+        for field in [PAYMENT_METHOD, JOB_DEVICE] {
+            let mut names = String::new();
+            for source in sources(&self.connection, field)? {
+                names.push_str(&format!("nullif({}, ''), ", quoted(&source)));
+            }
+            let WordField { route, name, .. } = field;
+            self.connection.execute_batch(&format!(
+                "DROP VIEW IF EXISTS temp.worded_{route};
+                CREATE TEMP VIEW worded_{route} AS
+                SELECT *, coalesce({names}NULL, NULL) AS {name}
+                FROM {route}"
+            ))?;
+        }
+        Ok(())
+    }
+
     /// The best field of records that has the words of a field of reports, if one was sent.
     ///
     /// # Errors

@@ -77,6 +77,14 @@ pub(super) fn expected(name: &str, shop: &Shop, asked: &Asked) -> Vec<Value> {
         "repairs" => repairs(shop, asked),
         "turnaround-by-brand" => turnaround(shop, asked, "device_brand", "brand"),
         "turnaround-by-person" => turnaround(shop, asked, "assigned_to", "person"),
+        "backlog" => backlog(shop, asked),
+        "rework" => rework(shop, asked),
+        "time-to-repair" => time_to_repair(shop, asked),
+        "average-repair" => average(shop, asked),
+        "money-by-brand" => billed(shop, asked, "brand", |done| text(done.job, "device_brand")),
+        "money-by-device" => billed(shop, asked, "device", |done| text(done.job, "device_model")),
+        "money-by-person" => billed(shop, asked, "person", |done| done.by),
+        "till-by-method" => till_by_method(shop, asked),
         "technicians" => technicians(shop, asked),
         "payments" => payments(shop, asked),
         "outstanding" => outstanding(shop, asked),
@@ -232,24 +240,171 @@ fn turnaround(shop: &Shop, asked: &Asked, field: &str, name: &str) -> Vec<Value>
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(name, days)| (Reverse(days.len()), *name));
-    let row = |(group, mut days): (&str, Vec<f64>)| {
-        days.sort_by(f64::total_cmp);
+    let row = |(group, days): (&str, Vec<f64>)| {
         let n = days.len();
-        let median = if n % 2 == 1 {
-            days[n / 2]
-        } else {
-            f64::midpoint(days[n / 2 - 1], days[n / 2])
-        };
-        // The smallest value that nine of ten do not exceed.
-        let p90 = days[(n * 9).div_ceil(10) - 1];
+        let (median, p90) = typical(days);
         json!({name: group, "repairs": n, "median_days": median, "p90_days": p90})
     };
     groups.into_iter().map(row).collect()
 }
 
+/// The median, and the smallest value that nine of ten do not exceed.
+fn typical(mut days: Vec<f64>) -> (f64, f64) {
+    days.sort_by(f64::total_cmp);
+    let n = days.len();
+    let median = if n % 2 == 1 {
+        days[n / 2]
+    } else {
+        f64::midpoint(days[n / 2 - 1], days[n / 2])
+    };
+    (median, days[(n * 9).div_ceil(10) - 1])
+}
+
+fn time_to_repair(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, Vec<f64>> = asked.periods();
+    for done in completed(shop, asked) {
+        let period = periods.get_mut(&asked.name(shop.day(done.change)));
+        period.unwrap().push(done.open_seconds / 86_400.0);
+    }
+    let row = |(period, days): (String, Vec<f64>)| {
+        let n = days.len();
+        let typical = (n > 0).then(|| typical(days));
+        json!({"period": period, "repairs": n, "median_days": typical.map(|it| it.0),
+            "p90_days": typical.map(|it| it.1)})
+    };
+    periods.into_iter().map(row).collect()
+}
+
+fn average(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, (u32, i64)> = asked.periods();
+    for done in completed(shop, asked) {
+        let period = periods.get_mut(&asked.name(shop.day(done.change))).unwrap();
+        period.0 += 1;
+        period.1 += cents(&done.job["total_amount"]);
+    }
+    let row = |(period, (repairs, sum)): (String, (u32, i64))| {
+        let average = (repairs > 0).then(|| units(sum) / f64::from(repairs));
+        json!({"period": period, "repairs": repairs, "billed": units(sum), "average": average})
+    };
+    periods.into_iter().map(row).collect()
+}
+
+/// What the completed repairs cost, by a name.
+fn billed<'s>(
+    shop: &'s Shop,
+    asked: &Asked,
+    by: &str,
+    name: impl Fn(&Completed<'s>) -> &'s str,
+) -> Vec<Value> {
+    let mut groups: BTreeMap<&str, (u32, i64)> = BTreeMap::new();
+    for done in completed(shop, asked) {
+        let group = groups.entry(name(&done)).or_default();
+        group.0 += 1;
+        group.1 += cents(&done.job["total_amount"]);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(name, (_, sum))| (Reverse(*sum), *name));
+    let row = |(name, (repairs, sum)): (&str, (u32, i64))| json!({by: name, "repairs": repairs, "billed": units(sum)});
+    groups.into_iter().map(row).collect()
+}
+
+fn till_by_method(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut methods: BTreeMap<&str, [i64; 4]> = BTreeMap::new();
+    for payment in asked.during(shop, "payments") {
+        let cents = cents(&payment["amount"]);
+        let method = methods.entry(text(payment, "payment_mode")).or_default();
+        let place = if cents < 0 { 2 } else { 0 };
+        method[place] += 1;
+        method[place + 1] += cents.abs();
+    }
+    let mut methods: Vec<_> = methods.into_iter().collect();
+    methods.sort_by_key(|(name, [_, received, _, refunded])| (Reverse(received - refunded), *name));
+    let row = |(method, [payments, received, refunds, refunded]): (&str, [i64; 4])| {
+        json!({"method": method, "payments": payments, "received": units(received), "refunds": refunds,
+            "refunded": units(refunded), "net": units(received - refunded)})
+    };
+    methods.into_iter().map(row).collect()
+}
+
+/// What names a repair in its own record and in those of its changes: its number and its business.
+fn number_of(record: &Value) -> (&str, &str) {
+    (text(record, "job_number"), text(record, "_business"))
+}
+
+/// The status changes of each repair, the first first.
+fn changes_of(shop: &Shop) -> BTreeMap<(&str, &str), Vec<&Value>> {
+    let mut all: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
+    for change in shop.all("job_status_changes") {
+        all.entry(number_of(change)).or_default().push(change);
+    }
+    for changes in all.values_mut() {
+        changes.sort_by_key(|change| text(change, "created_at"));
+    }
+    all
+}
+
+fn rework(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, (u32, u32)> = asked.periods();
+    let all = changes_of(shop);
+    for job in shop.all("jobs").iter().filter(|job| asked.has(job)) {
+        let changes = all.get(&number_of(job)).cloned().unwrap_or_default();
+        let mut since = changes.into_iter();
+        let first = since.find(|change| change["status_stage"] == "completed");
+        let Some(day) = first.map(|change| shop.day(change)) else {
+            continue;
+        };
+        if (asked.from..=asked.to).contains(&day) {
+            let period = periods.get_mut(&asked.name(day)).unwrap();
+            period.0 += 1;
+            // Some are open again without a status change that says so.
+            let is_open = job["status_stage"] != "completed";
+            let is_reopened = since.any(|change| change["status_stage"] != "completed");
+            period.1 += u32::from(is_open || is_reopened);
+        }
+    }
+    let row = |(period, (completed, reopened)): (String, (u32, u32))| {
+        let percent = 100.0 * f64::from(reopened) / f64::from(completed);
+        let percent = (completed > 0).then(|| tenth(percent));
+        json!({"period": period, "completed": completed, "reopened": reopened,
+            "reopened_percent": percent})
+    };
+    periods.into_iter().map(row).collect()
+}
+
+fn backlog(shop: &Shop, asked: &Asked) -> Vec<Value> {
+    let mut periods: BTreeMap<String, u32> = asked.periods();
+    let all = changes_of(shop);
+    for day in asked
+        .from
+        .series(1.day())
+        .take_while(|day| *day <= asked.to)
+    {
+        let end = day.tomorrow().unwrap();
+        let end = end.to_zoned_datetime(shop.zone.clone()).unwrap();
+        let end = end.timestamp().min(shop.now);
+        let is_open = |job: &&Value| {
+            let changes = all.get(&number_of(job)).cloned().unwrap_or_default();
+            let mut last = changes.into_iter().rfind(|change| at(change) < end);
+            if end == shop.now {
+                last = Some(job);
+            }
+            asked.has(job)
+                && at(job) < end
+                && last.is_none_or(|record| record["status_stage"] != "completed")
+        };
+        let open = shop.all("jobs").iter().filter(is_open).count();
+        // The last day of a period counts.
+        periods.insert(asked.name(day), open as u32);
+    }
+    let row = |(period, open): (String, u32)| json!({"period": period, "open": open});
+    periods.into_iter().map(row).collect()
+}
+
 /// A repair that is completed.
 struct Completed<'s> {
     job: &'s Value,
+    /// The status change that completed it.
+    change: &'s Value,
     /// For how many seconds it was open.
     open_seconds: f64,
     /// Who completed it.
@@ -261,14 +416,9 @@ fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<Completed<'s>> {
     let jobs = shop.all("jobs").iter().filter(|job| asked.has(job));
     let completed = jobs.filter(|job| job["status_stage"] == "completed");
     let mut found = Vec::new();
-    let of = |record: &'s Value| (text(record, "job_number"), text(record, "_business"));
-    let mut all: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
-    for change in shop.all("job_status_changes") {
-        all.entry(of(change)).or_default().push(change);
-    }
+    let all = changes_of(shop);
     for job in completed {
-        let mut changes = all.get(&of(job)).cloned().unwrap_or_default();
-        changes.sort_by_key(|change| text(change, "created_at"));
+        let changes = all.get(&number_of(job)).cloned().unwrap_or_default();
         let (mut open_seconds, mut opened, mut done) = (0.0, Some(at(job)), None);
         for change in changes {
             if change["status_stage"] != "completed" {
@@ -284,6 +434,7 @@ fn completed<'s>(shop: &'s Shop, asked: &Asked) -> Vec<Completed<'s>> {
         {
             found.push(Completed {
                 job,
+                change,
                 open_seconds,
                 by: text(change, "changed_by"),
             });

@@ -40,7 +40,8 @@ async fn every_report_reads_the_tables_of_the_mirror_by_the_indexes_for_reports(
              to_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
              CREATE TEMP TABLE unheard (id TEXT PRIMARY KEY NOT NULL, stretch INTEGER NOT NULL) STRICT, WITHOUT ROWID;
              CREATE TEMP TABLE recompleted (id TEXT PRIMARY KEY NOT NULL, completed_at TEXT NOT NULL, \
-             completed_again_at TEXT NOT NULL) STRICT, WITHOUT ROWID",
+             completed_again_at TEXT NOT NULL) STRICT, WITHOUT ROWID;
+             CREATE TEMP TABLE missed_changes (from_at TEXT NOT NULL, until TEXT NOT NULL) STRICT",
         )
         .unwrap();
     // What a report sees of each table.
@@ -51,6 +52,12 @@ async fn every_report_reads_the_tables_of_the_mirror_by_the_indexes_for_reports(
         );
         connection.execute_batch(&view).unwrap();
     }
+    connection
+        .execute_batch(
+            "CREATE TEMP VIEW worded_payments AS SELECT *, payment_mode AS method FROM payments;
+             CREATE TEMP VIEW worded_jobs AS SELECT *, device_model AS device FROM jobs",
+        )
+        .unwrap();
     for report in shopmirror::report::built_in() {
         let mut statement = connection
             .prepare(&format!("EXPLAIN QUERY PLAN {}", report.sql))

@@ -264,15 +264,17 @@ pub(super) fn judge(told: Number, truth: Option<f64>, most: f64) -> Verdict {
 /// What rounding may do to a number of this column.
 fn rounding(column: &str) -> f64 {
     match column {
-        "oldest_days" | "converted_percent" => 0.0501,
-        "median_days" | "p90_days" => 0.0051,
+        "oldest_days" | "converted_percent" | "reopened_percent" => 0.0501,
+        "median_days" | "p90_days" | "average" => 0.0051,
         // Money and counts.
         _ => 1e-9,
     }
 }
 
 /// The columns of amounts, and the numbers of Home that are amounts.
-const MONEY: [&str; 8] = [
+const MONEY: [&str; 10] = [
+    "billed",
+    "average",
     "received",
     "refunded",
     "net",
@@ -285,9 +287,10 @@ const MONEY: [&str; 8] = [
 
 /// Notes that say that amounts cannot be read.
 fn tells_unread_amounts(notes: &[String]) -> bool {
-    let of_amounts = ["amount", "payment"];
+    let of_amounts = ["amount", "payment", "cost"];
     notes.iter().any(|note| {
-        let is_unread = note.contains("can be read")
+        let is_unread = note.contains("nothing says what")
+            || note.contains("can be read")
             || note.contains("cannot be read")
             || note.contains("cannot all be read");
         is_unread && of_amounts.iter().any(|word| note.contains(word))

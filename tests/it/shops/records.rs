@@ -71,7 +71,16 @@ pub(super) struct Job {
     pub(super) due_shape: Shape,
 }
 
+const DEVICES: [&str; 3] = ["A54", "S23", "Pixel 8"];
+const METHODS: [&str; 3] = ["Card", "Cash", "Transfer"];
+
 impl Job {
+    /// What is repaired; of some it is not known.
+    pub(super) fn device(&self) -> Option<&'static str> {
+        let nth = usize::try_from(self.core.id % 4).unwrap();
+        DEVICES.get(nth).copied()
+    }
+
     /// Sets the day of delivery. A day that is null is none.
     pub(super) fn set_due(&mut self, day: Date) {
         if self.due_shape != Shape::Null {
@@ -108,6 +117,13 @@ pub(super) struct Payment {
     /// In cents.
     pub(super) amount: i64,
     pub(super) amount_shape: Shape,
+}
+
+impl Payment {
+    /// How it was made.
+    pub(super) fn method(&self) -> &'static str {
+        METHODS[usize::try_from(self.core.id % 3).unwrap()]
+    }
 }
 
 /// A change of a repair's status.
@@ -202,6 +218,7 @@ impl Record for Job {
             "mobile_number": self.person.mobile,
             "email": self.person.email,
             "device_brand": self.brand,
+            "device_model": self.device(),
             "assigned_to": self.assigned,
             "status": status,
             "status_stage": stage,
@@ -254,7 +271,7 @@ impl Record for Payment {
         let fields = json!({
             "job_number": self.job_number,
             "amount": amount(self.amount, self.amount_shape),
-            "payment_mode": "Card",
+            "payment_mode": self.method(),
         });
         with_core(&self.core, fields)
     }

@@ -17,6 +17,8 @@ use jiff::{Timestamp, ToSpan};
 use super::records::{Business, Core};
 use super::world::World;
 
+use turnaround::Done;
+
 pub(super) use home::{HOME_RANGES, home};
 
 /// The unit of a period.
@@ -120,7 +122,7 @@ fn units(cents: i64) -> f64 {
 }
 
 /// The reports that a truth is known of: all but `mirror`, which is about the mirror itself.
-pub(super) const REPORTS: [&str; 14] = [
+pub(super) const REPORTS: [&str; 22] = [
     "intake",
     "sources",
     "leads",
@@ -129,8 +131,16 @@ pub(super) const REPORTS: [&str; 14] = [
     "repairs",
     "turnaround-by-brand",
     "turnaround-by-person",
+    "backlog",
+    "rework",
+    "time-to-repair",
     "technicians",
     "payments",
+    "till-by-method",
+    "average-repair",
+    "money-by-brand",
+    "money-by-device",
+    "money-by-person",
     "outstanding",
     "outsourced",
     "busiest-hours",
@@ -144,8 +154,10 @@ pub(super) fn names_of(report: &str) -> &'static [&'static str] {
         "follow-ups" => &["lead_id"],
         "open-repairs" => &["stage", "status"],
         "repairs" | "outstanding" => &["job_id"],
-        "turnaround-by-brand" => &["brand"],
-        "turnaround-by-person" | "technicians" => &["person"],
+        "turnaround-by-brand" | "money-by-brand" => &["brand"],
+        "turnaround-by-person" | "technicians" | "money-by-person" => &["person"],
+        "money-by-device" => &["device"],
+        "till-by-method" => &["method"],
         "outsourced" => &["vendor", "stage"],
         "busiest-hours" => &["hour"],
         _ => &["period"],
@@ -165,14 +177,30 @@ pub(super) fn truth(report: &str, world: &World, asked: &Asked) -> Rows {
         "repairs" => repairs::each(world, asked),
         "technicians" => repairs::technicians(world, asked),
         "outsourced" => repairs::outsourced(world, asked),
-        "turnaround-by-brand" => turnaround::by(world, asked, |done| {
-            done.job.brand.unwrap_or("(none)").to_owned()
-        }),
-        "turnaround-by-person" => turnaround::by(world, asked, |done| {
-            done.person().unwrap_or("(none)").to_owned()
-        }),
+        "turnaround-by-brand" => turnaround::by(world, asked, brand),
+        "turnaround-by-person" => turnaround::by(world, asked, person),
+        "backlog" => turnaround::backlog(world, asked),
+        "rework" => turnaround::rework(world, asked),
+        "time-to-repair" => turnaround::time_to_repair(world, asked),
+        "average-repair" => turnaround::average(world, asked),
+        "money-by-brand" => turnaround::billed(world, asked, brand),
+        "money-by-device" => turnaround::billed(world, asked, device),
+        "money-by-person" => turnaround::billed(world, asked, person),
+        "till-by-method" => money::till_by_method(world, asked),
         "payments" => money::payments(world, asked),
         "outstanding" => money::outstanding(world, asked),
         other => panic!("the report {other} is not computed here: add it"),
     }
+}
+
+fn brand(done: &Done<'_>) -> String {
+    done.job.brand.unwrap_or("(none)").to_owned()
+}
+
+fn device(done: &Done<'_>) -> String {
+    done.job.device().unwrap_or("(none)").to_owned()
+}
+
+fn person(done: &Done<'_>) -> String {
+    done.person().unwrap_or("(none)").to_owned()
 }

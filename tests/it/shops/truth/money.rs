@@ -1,31 +1,47 @@
-//! Money: the reports `payments` and `outstanding`. Sums are of whole cents.
+//! Money: the reports `payments`, `till-by-method` and `outstanding`. Sums are of whole cents.
 
 use std::collections::BTreeMap;
 
 use super::{Asked, Rows, units};
-use crate::shops::records::CANCELLED;
+use crate::shops::records::{CANCELLED, Payment};
 use crate::shops::world::World;
 
+const COLUMNS: [&str; 5] = ["payments", "received", "refunds", "refunded", "net"];
+
 pub(super) fn payments(world: &World, asked: &Asked) -> Rows {
-    let columns = ["payments", "received", "refunds", "refunded", "net"];
-    let mut rows = asked.periods(&columns);
+    let mut rows = asked.periods(&COLUMNS);
+    rows.extend(sums(world, asked, |payment| {
+        asked.period(payment.core.created)
+    }));
+    rows
+}
+
+pub(super) fn till_by_method(world: &World, asked: &Asked) -> Rows {
+    sums(world, asked, |payment| payment.method().to_owned())
+}
+
+fn sums(world: &World, asked: &Asked, name: impl Fn(&Payment) -> String) -> Rows {
     // Payments, received, refunds, refunded.
     let mut sums: BTreeMap<String, [i64; 4]> = BTreeMap::new();
     for payment in world.payments.values() {
         if asked.has(&payment.core) && asked.covers(payment.core.created) {
-            let sum = sums.entry(asked.period(payment.core.created)).or_default();
+            let sum = sums.entry(name(payment)).or_default();
             let place = if payment.amount < 0 { 2 } else { 0 };
             sum[place] += 1;
             sum[place + 1] += payment.amount.abs();
         }
     }
-    for (period, [payments, received, refunds, refunded]) in sums {
-        let row = rows.get_mut(&vec![period]).unwrap();
-        row.insert("payments", Some(payments as f64));
-        row.insert("received", Some(units(received)));
-        row.insert("refunds", Some(refunds as f64));
-        row.insert("refunded", Some(units(refunded)));
-        row.insert("net", Some(units(received - refunded)));
+    let mut rows = Rows::new();
+    for (name, [payments, received, refunds, refunded]) in sums {
+        let numbers = [
+            payments as f64,
+            units(received),
+            refunds as f64,
+            units(refunded),
+            units(received - refunded),
+        ];
+        let row = COLUMNS.into_iter().zip(numbers.map(Some));
+        rows.insert(vec![name], row.collect());
     }
     rows
 }
