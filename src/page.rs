@@ -28,6 +28,8 @@ mod spark;
 mod system;
 mod text;
 mod titles;
+mod viewer;
+mod wall;
 mod wrong_tokens;
 
 use std::io;
@@ -44,6 +46,7 @@ use crate::config::{ReportsSettings, StatusSettings};
 use crate::net::server_certificate::ServerCertificate;
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
+use crate::text::locale::Locale;
 use context::PageContext;
 
 /// How long to wait before a page that could not be opened is tried again.
@@ -60,6 +63,8 @@ pub struct StatusPage {
     pub shop: String,
     /// The zone of the shop's dates.
     pub zone: TimeZone,
+    /// How numbers and days are written; `None`: as the browser asks.
+    pub locale: Option<Locale>,
 }
 
 /// Whether the page is open.

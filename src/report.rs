@@ -30,7 +30,7 @@ mod xlsx;
 pub use crate::config::Range;
 pub use answer::{Answer, Question, answer, own_parameters};
 pub use builtin::built_in;
-pub use csv::{csv, csv_head, csv_notes, csv_values};
+pub use csv::{CsvForm, csv, csv_head, csv_notes, csv_values};
 pub use delivery::{
     Rendered, ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,
 };
@@ -38,7 +38,7 @@ pub use error::ReportError;
 pub use exactness::{Cell, Exactness, Marking, sum_of_counts};
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report, RowsBehind};
-pub use home::{Figure, Home, LINE_DAYS, Number, Standing, home};
+pub use home::{Figure, Home, HomeDocument, LINE_DAYS, Number, Standing, home};
 pub use html::{TableLinks, document, fragment, shown_columns};
 pub use json::{AnswerDocument, listed};
 pub use list::{ColumnKind, Listed};

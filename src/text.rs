@@ -2,6 +2,7 @@
 
 pub mod document;
 pub mod escape;
+pub mod locale;
 pub mod names;
 pub mod number;
 mod quotation;

@@ -92,7 +92,9 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
         Some(text) => checked_address(text)?,
         None => checked_address(&ask::line(question).await?)?,
     };
-    let text = text::config(&url, &files.key_name(), &TimeZone::system());
+    let lang = std::env::var("LANG").ok();
+    let zone = TimeZone::system();
+    let text = text::config(&url, &files.key_name(), &zone, lang.as_deref());
     let config = Config::parse_file_text(&text, &files.config)?;
     let key = match &args.key_file {
         Some(path) => KeySource::File(path.clone()).read()?,

@@ -14,7 +14,7 @@ use super::log;
 use super::output::{self, Output, cell};
 use super::record_line::{COLUMNS, RecordLine};
 use crate::config::Config;
-use crate::report::{RecordSheet, RecordsBook, csv_head, csv_values};
+use crate::report::{CsvForm, RecordSheet, RecordsBook, csv_head, csv_values};
 use crate::store::{Reader, RecordHistory, SqlValue};
 
 /// Records that are listed unless `--limit` is given.
@@ -39,6 +39,9 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t = Form::Table)]
     #[arg(conflicts_with_all = ["id", "wheres", "limit", "json"])]
     format: Form,
+    /// With --format csv: as Excel opens it in the country of the configuration
+    #[arg(long)]
+    excel: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,7 +69,13 @@ pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<E
     let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {
         Form::Table => return list(&reader, args, out),
-        Form::Csv => write_csv(&reader, args.route, &mut stdout)?,
+        Form::Csv => {
+            let mut form = CsvForm::DATA;
+            if args.excel {
+                form = CsvForm::for_excel(&config.workspace.own_locale());
+            }
+            write_csv(&reader, args.route, form, &mut stdout)?;
+        }
         Form::Ndjson => write_ndjson(&reader, args.route, &mut stdout)?,
         Form::Xlsx => {
             output::refuse_terminal()?;
@@ -159,12 +168,17 @@ fn write_ndjson(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::
     })
 }
 
-fn write_csv(reader: &Reader, route: Route, out: &mut impl Write) -> anyhow::Result<()> {
+fn write_csv(
+    reader: &Reader,
+    route: Route,
+    form: CsvForm,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let columns = reader.columns(route)?;
-    out.write_all(csv_head(&columns).as_bytes())?;
+    out.write_all(csv_head(&columns, form).as_bytes())?;
     each_row(reader, route, |row, _| {
         // Columns that were added since are after those of the header.
-        let line = csv_values(row.iter().take(columns.len()));
+        let line = csv_values(row.iter().take(columns.len()), form);
         Ok(out.write_all(output::lines_of_document(&line).as_bytes())?)
     })
 }
@@ -178,6 +192,7 @@ fn excel(reader: &Reader, route: Route, config: &Config) -> anyhow::Result<Vec<u
         fields: &reader.field_columns(route)?,
         zone: &config.workspace.time_zone,
         currency: config.reports.currency.as_deref(),
+        locale: &config.workspace.own_locale(),
         made_at: Timestamp::now(),
     })?;
     each_row(reader, route, |row, _| Ok(book.add(row)?))?;

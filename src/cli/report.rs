@@ -1,5 +1,6 @@
 //! `report`: lists the reports, or answers one.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,7 +12,8 @@ use super::exit::{self, DATA, USAGE};
 use super::output::{self, Output, cell};
 use super::records;
 use crate::config::{Config, CountedBy, ReportFormat};
-use crate::report::{self, Question, Rendered, ReportError};
+use crate::report::{self, CsvForm, Question, Rendered, ReportError};
+use crate::text::locale::Locale;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -39,6 +41,9 @@ pub(super) struct Args {
     /// With --format csv: add the notes as a last block of lines with #
     #[arg(long)]
     notes: bool,
+    /// With --format csv: as Excel opens it in the country of the configuration
+    #[arg(long)]
+    excel: bool,
     /// Print the query of the report instead of its answer, for example to change it
     #[arg(long)]
     sql: bool,
@@ -73,6 +78,7 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
         business: args.business,
         set: args.set,
         currency: config.reports.currency.clone(),
+        locale: locale(config, format),
         ..Question::default()
     };
     let zone = &config.workspace.time_zone;
@@ -85,10 +91,29 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
             Rendered::File(bytes) => return output::raw(&bytes),
         },
     };
+    if args.excel && format == ReportFormat::Csv {
+        let form = CsvForm::for_excel(&config.workspace.own_locale());
+        text = report::csv(&answer, form);
+    }
     if args.notes && format == ReportFormat::Csv {
         text.push_str(&report::csv_notes(&answer));
     }
     output::raw(output::lines_of_document(&text).as_bytes())
+}
+
+/// How numbers and days are written. A table that is piped is for a program, and so are data; a
+/// terminal has English words, and days that sort.
+fn locale(config: &Config, format: ReportFormat) -> Locale {
+    match format {
+        ReportFormat::Csv | ReportFormat::Json => Locale::default(),
+        ReportFormat::Table if std::io::stdout().is_terminal() => {
+            config.workspace.own_locale().with_iso_days()
+        }
+        ReportFormat::Table => Locale::default(),
+        ReportFormat::Html | ReportFormat::Svg | ReportFormat::Xlsx => {
+            config.workspace.own_locale()
+        }
+    }
 }
 
 fn list(folder: Option<&Path>, out: Output) -> anyhow::Result<ExitCode> {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use shopmirror_core::record::Event;
 
 use super::{Cli, examples};
-use crate::report::{AnswerDocument, ScheduledContent};
+use crate::report::{AnswerDocument, HomeDocument, ScheduledContent};
 use crate::status::WorkspaceStatus;
 use crate::status::alerts::Alert;
 use crate::store::Gap;
@@ -37,7 +37,7 @@ const fn document<T: JsonSchema>(name: &'static str, about: &'static str) -> Doc
     }
 }
 
-const DOCUMENTS: [Document; 5] = [
+const DOCUMENTS: [Document; 6] = [
     document::<Alert<'_>>(
         "alert",
         "what is wrong, or over: `record` of an event of the kind `alert`",
@@ -50,6 +50,7 @@ const DOCUMENTS: [Document; 5] = [
         "event",
         "one change, as sinks get it and `log --follow --json` prints it",
     ),
+    document::<HomeDocument<'_>>("home", "the numbers of Home: `GET /?format=json`"),
     document::<ScheduledContent<'_>>(
         "report",
         "a report that was made at its time: `record` of an event of the kind `report`",

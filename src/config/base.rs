@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use secrecy::SecretString;
 
 use crate::files::owner::{folder_of, is_in_foreign_folder};
+use crate::text::locale::Locale;
 
 /// Where the shipped units keep the configuration and the state.
 const CONFIG_DIR: &str = "/etc/shopmirror";
@@ -27,6 +28,8 @@ pub struct Base {
     /// The time zone of the machine, which is the shop's unless the file names another; `None` is
     /// UTC.
     pub time_zone: Option<TimeZone>,
+    /// How this machine writes numbers and days, by its variable `LANG`.
+    pub locale: Locale,
 }
 
 impl Base {
@@ -43,6 +46,7 @@ impl Base {
             credentials_dir,
             env_key,
             time_zone: Some(TimeZone::system()),
+            locale: Locale::of_machine(std::env::var("LANG").ok().as_deref()),
         }
     }
 

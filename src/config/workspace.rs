@@ -20,6 +20,7 @@ use super::table::Table;
 use super::value::parsed;
 use crate::files::owner::folder_of;
 use crate::files::read;
+use crate::text::locale::Locale;
 
 /// `[workspace]`
 #[derive(Debug, Clone, Deserialize)]
@@ -44,9 +45,22 @@ pub struct WorkspaceSettings {
     /// The zone of the shop's dates in reports.
     #[serde(default = "utc", deserialize_with = "time_zone")]
     pub time_zone: TimeZone,
+    /// How the shop's country writes numbers and days; `None`: as who reads them does.
+    #[serde(default, deserialize_with = "locale")]
+    pub locale: Option<Locale>,
+    /// How this machine writes them.
+    #[serde(skip)]
+    pub machine_locale: Locale,
 }
 
 impl WorkspaceSettings {
+    /// How numbers and days are written for a reader of whom nothing is known, as in a mail.
+    #[must_use]
+    pub fn own_locale(&self) -> Locale {
+        let machine = &self.machine_locale;
+        self.locale.as_ref().unwrap_or(machine).clone()
+    }
+
     /// The businesses to poll: the ids, or one `None` for the workspace's default.
     #[must_use]
     pub fn polled_businesses(&self) -> Vec<Option<String>> {
@@ -103,6 +117,7 @@ pub(super) fn read(table: &Table<'_>) -> Option<WorkspaceSettings> {
     {
         read.time_zone = zone.clone();
     }
+    read.machine_locale = base.locale.clone();
     if read.key == KeySource::Absent {
         read.key = key_of_environment(base);
     }
@@ -139,6 +154,13 @@ fn time_zone<'de, D: Deserializer<'de>>(d: D) -> Result<TimeZone, D::Error> {
              install the package tzdata on this machine"
                 .to_owned()
         })
+    })
+}
+
+fn locale<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Locale>, D::Error> {
+    parsed(d, |name| match Locale::named(name) {
+        Some(locale) => Ok(Some(locale)),
+        None => Err("must be a language and a country, for example \"de-DE\"".to_owned()),
     })
 }
 

@@ -17,6 +17,7 @@ fn page_of(config: &Config) -> Option<StatusPage> {
         settings: config.status.clone()?,
         shop: host.unwrap_or_default().to_owned(),
         zone: config.workspace.time_zone.clone(),
+        locale: config.workspace.locale.clone(),
         reports: config.reports.clone(),
     })
 }

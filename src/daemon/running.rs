@@ -92,6 +92,7 @@ impl RunningTasks {
             backup: config.backup.clone(),
             reports: config.reports.clone(),
             zone: config.workspace.time_zone.clone(),
+            locale: config.workspace.own_locale(),
             clocks: clocks.clone(),
             daemon: daemon.clone(),
         };

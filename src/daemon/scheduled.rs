@@ -24,6 +24,7 @@ use crate::report::{self, Answer, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};
 use crate::store::{self, BackupFolder, CopyControl, MetaKey, NewNotice, Reader};
+use crate::text::locale::Locale;
 
 /// How often to check whether something is due.
 const CHECK_EVERY: Duration = Duration::from_secs(5);
@@ -40,6 +41,8 @@ pub(super) struct Scheduled {
     pub(super) backup: BackupSettings,
     pub(super) reports: ReportsSettings,
     pub(super) zone: TimeZone,
+    /// How numbers and days are written in reports.
+    pub(super) locale: Locale,
     pub(super) clocks: Clocks,
     pub(super) daemon: DaemonHandle,
 }
@@ -319,6 +322,7 @@ impl Scheduled {
         let now = self.now();
         let settings = settings.clone();
         let zone = self.zone.clone();
+        let locale = self.locale.clone();
         let folder = self.reports.folder.clone();
         let currency = self.reports.currency.clone();
         let reading = self
@@ -327,7 +331,8 @@ impl Scheduled {
             .read_report(move |reader| -> anyhow::Result<Answer> {
                 reader.limit_time(MAX_READ)?;
                 let report = report::find(&settings.report, folder.as_deref())?;
-                let question = report::question_of(&settings, currency.as_deref(), &zone, due);
+                let question =
+                    report::question_of(&settings, currency.as_deref(), &locale, &zone, due);
                 Ok(report::answer(reader, &report, &question, &zone, now)?)
             });
         reading.await

@@ -1,17 +1,20 @@
 //! The results of the search box at the top of every page, on only with `show_records = true`. A
 //! match that belongs to a repair leads to the repair.
 
+use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use serde::Deserialize;
-use shopmirror_core::record::Route;
+use shopmirror_core::record::{Change, FoundRecord, Route};
 
 use super::context::PageContext;
 use super::frame::{framed, pages};
 use super::not_shown::NotShown;
+use super::respond::DataFormat;
 use super::text::{list_title, shown};
 use super::titles::listed;
+use super::viewer::Viewer;
 use crate::store::{Found, Reader, RelatedRecord};
 use crate::text::number::count;
 
@@ -37,12 +40,14 @@ pub(super) struct FindQuery {
     q: String,
     #[serde(default)]
     page: u16,
+    format: Option<DataFormat>,
 }
 
 /// The page with the results.
 pub(super) fn found(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &FindQuery,
 ) -> Result<Response, NotShown> {
     if query.q.is_empty() {
@@ -50,6 +55,10 @@ pub(super) fn found(
         return Err(NotShown::new(StatusCode::BAD_REQUEST, text));
     }
     let Found { changes, searched } = reader.find(&query.q, None, MAX)?;
+    if query.format == Some(DataFormat::Json) {
+        let before = usize::from(query.page) * PAGE_SIZE;
+        return found_as_data(changes.into_iter().skip(before).take(PAGE_SIZE));
+    }
     let has_more = changes.len() >= MAX;
     let mut found: Vec<(Route, String)> = Vec::new();
     for change in changes {
@@ -80,7 +89,7 @@ pub(super) fn found(
             });
         }
         if !records.is_empty() {
-            let records = listed(reader, &context.page, list, &records)?;
+            let records = listed(reader, &context.page, &viewer.locale, list, &records)?;
             sections.push((list, ids.len(), records));
         }
         has_next |= ids.len() > before + PAGE_SIZE;
@@ -116,4 +125,19 @@ pub(super) fn found(
         (pages("find", ("q", &query.q), query.page, has_next))
     };
     Ok(framed(context, &title, "", &page).into_response())
+}
+
+/// Records in their latest state for programs.
+pub(super) fn found_as_data(
+    changes: impl IntoIterator<Item = Change>,
+) -> Result<Response, NotShown> {
+    let mut records = Vec::new();
+    for change in changes {
+        let Ok(record) = FoundRecord::try_from(change) else {
+            let text = "A record of the mirror is no JSON: run `shopmirror verify`.";
+            return Err(NotShown::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+        };
+        records.push(record);
+    }
+    Ok(Json(records).into_response())
 }

@@ -15,13 +15,18 @@ use super::text::{message, money, shown, zone_name};
 use crate::report::{self, Cell, Exactness, Figure, Home, Number, Range};
 use crate::status::{Health, WorkspaceStatus};
 use crate::text::first_upper;
-use crate::text::number::{count, whole};
+use crate::text::locale::Locale;
+use crate::text::number::count;
 
 /// The statuses that have a bar of their own.
 const BARS_MAX: usize = 12;
 
 /// The parts of the page as it is now.
-pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Markup> {
+pub(super) async fn parts(
+    context: &Arc<PageContext>,
+    range: Range,
+    locale: &Locale,
+) -> Vec<Markup> {
     let status = context.status().await;
     let home = context.numbers(range).await;
     let now = Timestamp::now();
@@ -44,6 +49,7 @@ pub(super) async fn parts(context: &Arc<PageContext>, range: Range) -> Vec<Marku
         range,
         home: &home,
         now,
+        locale,
     };
     parts.extend([view.cards(), view.statuses(), view.now(), view.as_of()]);
     parts
@@ -82,7 +88,7 @@ fn health(
 }
 
 /// What is wrong and since when, or that nothing is.
-fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
+pub(super) fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
     let Some(unread) = status.unread() else {
         return status.sentence();
     };
@@ -95,7 +101,7 @@ fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String 
 }
 
 /// A time on the clock of the shop, with its day if that is not today.
-fn clock_time(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+pub(super) fn clock_time(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let at = at.to_zoned_datetime(zone.clone());
     let today = now.to_zoned_datetime(zone.clone()).date();
     let form = if at.date() == today {
@@ -112,6 +118,7 @@ struct HomeView<'a> {
     range: Range,
     home: &'a Home,
     now: Timestamp,
+    locale: &'a Locale,
 }
 
 /// The unit of a number of Home.
@@ -137,7 +144,7 @@ struct Card<'a> {
 
 /// By how much a number differs from the one before: `+4`, or `−12 %` of an amount of money. None
 /// if one of them is not sure.
-fn difference(figure: &Figure, unit: Unit) -> Option<String> {
+fn difference(figure: &Figure, unit: Unit, locale: &Locale) -> Option<String> {
     let are_exact =
         figure.now.exactness == Exactness::Exact && figure.before.exactness == Exactness::Exact;
     let (now, before) = (figure.now.number()?, figure.before.number()?);
@@ -149,7 +156,7 @@ fn difference(figure: &Figure, unit: Unit) -> Option<String> {
         Unit::Money if before > 0.0 => ((now - before) / before * 100.0, "\u{a0}%"),
         Unit::Money => return None,
     };
-    let size = whole(difference.abs().round() as i64);
+    let size = locale.whole(difference.abs().round() as i64);
     let sign = if size == "0" {
         "±"
     } else if difference < 0.0 {
@@ -220,7 +227,7 @@ impl HomeView<'_> {
                     span.title { (card.title) }
                     span.n.old[figure.as_of.is_some()] {
                         (self.amount(&figure.now, card.unit, None))
-                        @if let Some(difference) = difference(figure, card.unit) {
+                        @if let Some(difference) = difference(figure, card.unit, self.locale) {
                             span.diff { " · " (difference) }
                         }
                         (self.since(figure.as_of))
@@ -229,7 +236,7 @@ impl HomeView<'_> {
                         @if figure.now.number().is_none() { "Not all of it is known" }
                         @else { (self.amount(&figure.before, card.unit, None)) (before) (by) }
                     }
-                    (spark(&figure.days))
+                    (spark(&figure.days, self.locale))
                 }
             }
         }
@@ -426,8 +433,11 @@ impl HomeView<'_> {
 
     fn written(&self, number: f64, unit: Unit) -> String {
         match unit {
-            Unit::Money => money(number, self.context.page.reports.currency.as_deref()),
-            Unit::Count => whole(number.round() as i64),
+            Unit::Money => {
+                let currency = self.context.page.reports.currency.as_deref();
+                money(number, currency, self.locale)
+            }
+            Unit::Count => self.locale.whole(number.round() as i64),
         }
     }
 }
@@ -446,7 +456,7 @@ mod tests {
                 days: Vec::new(),
                 as_of: None,
             };
-            difference(&figure, unit)
+            difference(&figure, unit, &Locale::default())
         };
         let exact = Exactness::Exact;
         for (now, before, unit, wanted) in [

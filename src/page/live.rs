@@ -18,6 +18,7 @@ use super::context::{EVERY, PageContext};
 use super::frame::framed;
 use super::{home, system};
 use crate::report::Range;
+use crate::text::locale::Locale;
 
 /// After how long a browser connects again.
 const RETRY: Duration = Duration::from_secs(3);
@@ -34,13 +35,18 @@ pub(super) enum Live {
 impl Live {
     /// The page, or the stream of what changes, for which the script of the page asks the same
     /// address.
-    pub(super) async fn respond(self, context: Arc<PageContext>, headers: &HeaderMap) -> Response {
+    pub(super) async fn respond(
+        self,
+        context: Arc<PageContext>,
+        locale: Locale,
+        headers: &HeaderMap,
+    ) -> Response {
         if let Some(kind) = headers.get(header::ACCEPT)
             && kind == "text/event-stream"
         {
-            return self.stream(context);
+            return self.stream(context, locale);
         }
-        let parts = self.parts(&context).await;
+        let parts = self.parts(&context, &locale).await;
         let (title, tab) = match self {
             Self::Home(_) => ("Home", "."),
             Self::System => ("System", "system"),
@@ -51,14 +57,14 @@ impl Live {
 
     /// The parts in their order, as they are now. Those that change have an id and the attribute
     /// `data-part`.
-    async fn parts(self, context: &Arc<PageContext>) -> Vec<Markup> {
+    async fn parts(self, context: &Arc<PageContext>, locale: &Locale) -> Vec<Markup> {
         match self {
-            Self::Home(range) => home::parts(context, range).await,
+            Self::Home(range) => home::parts(context, range, locale).await,
             Self::System => system::parts(context).await,
         }
     }
 
-    fn stream(self, context: Arc<PageContext>) -> Response {
+    fn stream(self, context: Arc<PageContext>, locale: Locale) -> Response {
         let Ok(permit) = Arc::clone(&context.streams).try_acquire_owned() else {
             let text = "too many pages are open: reload this one for what is new\n";
             return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
@@ -66,12 +72,12 @@ impl Live {
         // The first event is sent at once.
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let viewer = (context, tick, Vec::new(), permit);
+        let viewer = (context, locale, tick, Vec::new(), permit);
         let events = stream::unfold(viewer, move |viewer| async move {
-            let (context, mut tick, mut sent, permit) = viewer;
+            let (context, locale, mut tick, mut sent, permit) = viewer;
             loop {
                 tick.tick().await;
-                let parts = self.parts(&context).await;
+                let parts = self.parts(&context, &locale).await;
                 let parts: Vec<String> = parts.into_iter().map(Markup::into_string).collect();
                 let mut changed = String::new();
                 for (index, part) in parts.iter().enumerate() {
@@ -82,7 +88,7 @@ impl Live {
                 sent = parts;
                 if !changed.is_empty() {
                     let event = Event::default().event("page").retry(RETRY).data(changed);
-                    let viewer = (context, tick, sent, permit);
+                    let viewer = (context, locale, tick, sent, permit);
                     return Some((Ok::<_, Infallible>(event), viewer));
                 }
             }

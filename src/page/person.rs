@@ -11,8 +11,10 @@ use super::context::PageContext;
 use super::frame::{framed, link, record_link};
 use super::not_shown::NotShown;
 use super::text::{money, shown};
+use super::viewer::Viewer;
 use crate::report::{self, Answer, Cell, Question, Range, ReportError, TableLinks, marked_count};
 use crate::store::{Filter, FilterWay, ListQuery, Reader};
+use crate::text::locale::Locale;
 use crate::text::number::count;
 
 /// The query of a person.
@@ -43,6 +45,7 @@ impl TableLinks for RecordLinks {
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &PersonQuery,
 ) -> Result<Response, NotShown> {
     let name = query.name.as_str();
@@ -61,10 +64,12 @@ pub(super) fn one(
     let of_days = Question {
         from: Some(days.from),
         to: Some(days.to),
+        locale: viewer.locale.clone(),
         ..Question::default()
     };
     let open = Question {
         set: set("open"),
+        locale: viewer.locale.clone(),
         ..Question::default()
     };
     let completed = Question {
@@ -101,13 +106,18 @@ pub(super) fn one(
         section {
             h1 dir="auto" { (shown(name)) }
             dl.sums {
-                (figure("Open", &open.found, None))
-                (figure("Completed in the last 30 days", &completed.found, Some(&address)))
+                (figure("Open", &open.found, None, &viewer.locale))
+                (figure(
+                    "Completed in the last 30 days",
+                    &completed.found,
+                    Some(&address),
+                    &viewer.locale,
+                ))
                 div {
                     dt { "What these came to" }
                     dd { strong {
                         @if unpriced > 0 { "≥ " }
-                        (money(sum, currency))
+                        (money(sum, currency, &viewer.locale))
                     } }
                 }
                 @if let Some(days) = turnaround.as_ref().and_then(median) {
@@ -134,15 +144,15 @@ pub(super) fn one(
 }
 
 /// A number of rows, as a link if there is an address.
-fn figure(title: &str, found: &Option<Cell>, address: Option<&str>) -> Markup {
+fn figure(title: &str, found: &Option<Cell>, address: Option<&str>, locale: &Locale) -> Markup {
     html! {
         @if let Some(found) = found {
             div {
                 dt { (title) }
                 dd { strong {
                     @match address {
-                        Some(address) => a href=(address) { (marked_count(found)) },
-                        None => (marked_count(found)),
+                        Some(address) => a href=(address) { (marked_count(found, locale)) },
+                        None => (marked_count(found, locale)),
                     }
                 } }
             }

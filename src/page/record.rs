@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
@@ -13,11 +14,14 @@ use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{framed, record_link};
 use super::not_shown::NotShown;
+use super::respond::DataFormat;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
+use super::viewer::Viewer;
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::document;
 use crate::text::first_upper;
+use crate::text::locale::Locale;
 use crate::text::number::count;
 
 /// The most related records of one route that are shown.
@@ -29,25 +33,31 @@ const MAX_RELATED: usize = 50;
 pub(super) struct RecordQuery {
     route: Route,
     id: String,
+    format: Option<DataFormat>,
 }
 
 /// One record with its related records.
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &RecordQuery,
 ) -> Result<Response, NotShown> {
-    let RecordQuery { route, id } = query;
+    let RecordQuery { route, id, format } = query;
     let route = *route;
     let settings = &context.page;
+    let locale = &viewer.locale;
     let noun = nouns(route).0;
     let history = reader.history(route, id)?;
     if history.changes.is_empty() {
         let text = format!("There is no {noun} {id:?} in the mirror.");
         return Err(NotShown::new(StatusCode::NOT_FOUND, text));
     }
+    if *format == Some(DataFormat::Json) {
+        return Ok(Json(history).into_response());
+    }
     let body = reader.current_body(route, id)?;
-    let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings);
+    let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings, locale);
     let title = fields.title(route, id);
     let is_vanished = history
         .changes
@@ -63,13 +73,13 @@ pub(super) fn one(
     for (route, mut records) in related_to(reader, route, id)? {
         let is_event = matches!(route, Route::JobStatusChanges | Route::Payments);
         if is_event && query.route == Route::Jobs {
-            events.extend(events_of(route, &records, settings));
+            events.extend(events_of(route, &records, settings, locale));
             continue;
         }
         records.sort_by_key(|record| {
-            Reverse(RecordFields::parse(&record.body, settings).text("created_at"))
+            Reverse(RecordFields::parse(&record.body, settings, locale).text("created_at"))
         });
-        let list = listed(reader, settings, route, &records)?;
+        let list = listed(reader, settings, locale, route, &records)?;
         related.push((route, records.len(), list));
     }
     if route == Route::Jobs {
@@ -88,8 +98,8 @@ pub(super) fn one(
                 @if body.is_some() { ", made " (fields.created()) }
             }
         }
-        @if let Some(state) = &state { (now(state, settings)) }
-        @if let Some(money) = &money { (money.section(settings)) }
+        @if let Some(state) = &state { (now(state, settings, locale)) }
+        @if let Some(money) = &money { (money.section(settings, locale)) }
         @if !events.is_empty() { (time_line(&events, settings)) }
         section {
             h2 { "Details" }
@@ -139,10 +149,15 @@ struct Event {
 }
 
 /// The status changes or payments of a repair.
-fn events_of(route: Route, records: &[RelatedRecord], page: &StatusPage) -> Vec<Event> {
+fn events_of(
+    route: Route,
+    records: &[RelatedRecord],
+    page: &StatusPage,
+    locale: &Locale,
+) -> Vec<Event> {
     let mut events = Vec::new();
     for RelatedRecord { id, body } in records {
-        let fields = RecordFields::parse(body, page);
+        let fields = RecordFields::parse(body, page, locale);
         let what = match route {
             Route::Payments => format!("Payment: {}", fields.text("amount")),
             _ => fields.text("status"),
@@ -224,15 +239,15 @@ impl CustomerMoney {
         Ok(money)
     }
 
-    fn section(&self, page: &StatusPage) -> Markup {
+    fn section(&self, page: &StatusPage, locale: &Locale) -> Markup {
         let currency = page.reports.currency.as_deref();
         let mark = if self.unknown > 0 { "at least " } else { "" };
         html! {
             section {
                 h2 { "Money" }
                 p.now {
-                    "Paid " (mark) strong { (money(self.paid, currency)) }
-                    ", owed " (mark) strong { (money(self.owed, currency)) }
+                    "Paid " (mark) strong { (money(self.paid, currency, locale)) }
+                    ", owed " (mark) strong { (money(self.owed, currency, locale)) }
                 }
                 @if self.unknown > 0 {
                     p.note {
@@ -243,7 +258,7 @@ impl CustomerMoney {
                 @if !self.payments.is_empty() {
                     ul.found {
                         @for RelatedRecord { id, body } in &self.payments {
-                            @let fields = RecordFields::parse(body, page);
+                            @let fields = RecordFields::parse(body, page, locale);
                             li {
                                 a href=(record_link(Route::Payments, id)) dir="auto" {
                                     (fields.title(Route::Payments, id))
@@ -321,7 +336,7 @@ fn stored_record(
 }
 
 /// The current state of a repair.
-fn now(state: &JobState, page: &StatusPage) -> Markup {
+fn now(state: &JobState, page: &StatusPage, locale: &Locale) -> Markup {
     let zone = &page.zone;
     let currency = page.reports.currency.as_deref();
     html! {
@@ -335,9 +350,9 @@ fn now(state: &JobState, page: &StatusPage) -> Markup {
                 @if state.source == "status change" { "From its newest status change. " }
                 @else { "From the details below. " }
                 @if let Some(paid) = state.paid {
-                    "Paid: " (money(paid, currency))
-                    @if let Some(upto) = state.paid_upto { " to " (money(upto, currency)) }
-                    @if let Some(total) = state.total { " of " (money(total, currency)) }
+                    "Paid: " (money(paid, currency, locale))
+                    @if let Some(upto) = state.paid_upto { " to " (money(upto, currency, locale)) }
+                    @if let Some(total) = state.total { " of " (money(total, currency, locale)) }
                     "."
                 } @else { "What is paid is unknown." }
             }

@@ -14,12 +14,15 @@ use serde::Deserialize;
 use shopmirror_core::record::Route;
 
 use super::context::PageContext;
+use super::find::found_as_data;
 use super::frame::{framed, link, marked, record_link};
 use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
-use super::reports::download;
+use super::reports::{SpreadsheetProgram, csv_form, download};
+use super::respond::DataFormat;
 use super::text::{label, list_title, moment, money, shown};
 use super::titles::TIME;
+use super::viewer::Viewer;
 use crate::config::ReportFormat;
 use crate::report::{
     self, ColumnKind, RecordSheet, RecordTotals, RecordsBook, ReportError, csv_head, csv_values,
@@ -31,6 +34,7 @@ use crate::store::{
 };
 use crate::text::document;
 use crate::text::first_upper;
+use crate::text::locale::Locale;
 use crate::text::number::{count, whole};
 
 /// Records on one page, and in one file.
@@ -51,6 +55,10 @@ const KEY_COLUMNS: usize = 3;
 pub(super) struct RecordsQuery {
     route: Option<Route>,
     business: Option<String>,
+    /// The program that a CSV file is for.
+    #[serde(rename = "for")]
+    target: Option<SpreadsheetProgram>,
+    pub(super) format: Option<DataFormat>,
     #[serde(flatten)]
     list: BTreeMap<String, String>,
 }
@@ -79,6 +87,7 @@ type Totals = Result<RecordTotals, String>;
 /// One page of a list.
 pub(super) async fn page(
     context: &Arc<PageContext>,
+    locale: Locale,
     query: RecordsQuery,
 ) -> Result<Response, NotShown> {
     let begin = move |reader: &mut Reader, context: &PageContext| begun(reader, context, query);
@@ -106,6 +115,7 @@ pub(super) async fn page(
     };
     let title = list_title(begun.list.route);
     let view = RecordsView {
+        locale: &locale,
         context,
         begun: &begun,
         totals: &totals,
@@ -240,17 +250,33 @@ fn totals_of(reader: &mut Reader, list: &RecordList) -> Totals {
     report::record_totals(reader, list, LIMITS, Timestamp::now()).map_err(|error| error.to_string())
 }
 
-/// A list with the columns of the mirror as CSV.
-pub(super) fn csv(
+/// The records of a page in their latest state for programs.
+pub(super) fn data(
     reader: &mut Reader,
     context: &PageContext,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
     let list = list_of(reader, context, query.clone())?;
+    let mut newest = Vec::new();
+    for record in rows_of(reader, &list)?.into_iter().take(PAGE_SIZE) {
+        newest.extend(reader.history(list.route, &record.id)?.changes.pop());
+    }
+    found_as_data(newest)
+}
+
+/// A list with the columns of the mirror as CSV.
+pub(super) fn csv(
+    reader: &mut Reader,
+    context: &PageContext,
+    viewer: &Viewer,
+    query: &RecordsQuery,
+) -> Result<Response, NotShown> {
+    let list = list_of(reader, context, query.clone())?;
     let rows = whole_rows(reader, &list)?;
-    let mut text = csv_head(&rows.columns);
+    let form = csv_form(query.target, &viewer.locale);
+    let mut text = csv_head(&rows.columns, form);
     for row in &rows.rows {
-        text += &csv_values(row);
+        text += &csv_values(row, form);
     }
     let bytes = text.into_bytes();
     Ok(download(list.route.as_str(), ReportFormat::Csv, bytes))
@@ -260,6 +286,7 @@ pub(super) fn csv(
 pub(super) fn excel(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
     let list = list_of(reader, context, query.clone())?;
@@ -271,6 +298,7 @@ pub(super) fn excel(
         fields: &reader.field_columns(route)?,
         zone: &context.page.zone,
         currency: context.page.reports.currency.as_deref(),
+        locale: &viewer.locale,
         made_at: Timestamp::now(),
     })?;
     for row in &rows.rows {
@@ -299,6 +327,7 @@ fn whole_rows(reader: &mut Reader, list: &RecordList) -> Result<QueryRows, NotSh
 
 /// A page of a list, ready to be drawn.
 struct RecordsView<'a> {
+    locale: &'a Locale,
     context: &'a PageContext,
     begun: &'a Begun,
     totals: &'a Totals,
@@ -354,11 +383,11 @@ impl RecordsView<'_> {
         html! {
             @match self.totals {
                 Ok(totals) => dl.sums {
-                    div { dt { "Records" } dd { strong { (marked_count(&totals.records)) } } }
+                    div { dt { "Records" } dd { strong { (marked_count(&totals.records, self.locale)) } } }
                     @for (name, sum) in &totals.sums {
                         div {
                             dt { (label(name)) }
-                            dd { strong { (marked_amount(sum, currency)) } }
+                            dd { strong { (marked_amount(sum, currency, self.locale)) } }
                         }
                     }
                 },
@@ -464,7 +493,7 @@ impl RecordsView<'_> {
             } @else if kind == RecordColumnKind::Moment {
                 (moment(&text, &page.zone, TIME))
             } @else if let (RecordColumnKind::Amount, SqlValue::Real(amount)) = (kind, value) {
-                (money(*amount, page.reports.currency.as_deref()))
+                (money(*amount, page.reports.currency.as_deref(), self.locale))
             } @else {
                 (shown(&text))
             }

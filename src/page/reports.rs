@@ -15,13 +15,15 @@ use super::frame::{framed, link, ranges, record_link};
 use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
 use super::text::{label, shown};
+use super::viewer::Viewer;
 use crate::config::{CountedBy, ReportFormat};
 use crate::report::{
-    self, Answer, Cell, Parameter, Period, Question, Range, Report, ReportError, TableLinks,
-    marked_count,
+    self, Answer, Cell, CsvForm, Parameter, Period, Question, Range, Report, ReportError,
+    TableLinks, marked_count,
 };
 use crate::store::{ListQuery, Reader};
 use crate::text::first_upper;
+use crate::text::locale::Locale;
 
 /// The query of a report.
 #[derive(Deserialize)]
@@ -34,12 +36,35 @@ pub(super) struct ReportQuery {
     business: Option<String>,
     #[serde(default)]
     format: ReportFormat,
+    /// The program that a CSV file is for.
+    #[serde(rename = "for")]
+    target: Option<SpreadsheetProgram>,
     #[serde(flatten)]
     set: BTreeMap<String, String>,
 }
 
+/// A spreadsheet program that reads CSV in a form of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SpreadsheetProgram {
+    Excel,
+}
+
+/// The form of a CSV file for a program, and for programs that read data.
+pub(super) fn csv_form(target: Option<SpreadsheetProgram>, locale: &Locale) -> CsvForm {
+    match target {
+        Some(SpreadsheetProgram::Excel) => CsvForm::for_excel(locale),
+        None => CsvForm::DATA,
+    }
+}
+
 /// The list of the reports.
-pub(super) fn list(_: &mut Reader, context: &PageContext, (): &()) -> Result<Response, NotShown> {
+pub(super) fn list(
+    _: &mut Reader,
+    context: &PageContext,
+    _: &Viewer,
+    (): &(),
+) -> Result<Response, NotShown> {
     let (reports, errors) = context.reports();
     let body = html! {
         section {
@@ -110,6 +135,7 @@ fn group_of(report: &Report) -> &'static str {
 pub(super) fn one(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &ReportQuery,
 ) -> Result<Response, NotShown> {
     let (reports, _) = context.reports();
@@ -121,8 +147,15 @@ pub(super) fn one(
     let now = Timestamp::now();
     let today = now.to_zoned_datetime(zone.clone()).date();
     let currency = context.page.reports.currency.clone();
-    let question = question(report, query, today, currency)?;
+    let mut question = question(report, query, today, currency)?;
+    if ![ReportFormat::Csv, ReportFormat::Json].contains(&query.format) {
+        question.locale = viewer.locale.clone();
+    }
     let answer = report::answer(reader, report, &question, zone, now)?;
+    if query.format == ReportFormat::Csv {
+        let text = report::csv(&answer, csv_form(query.target, &viewer.locale));
+        return Ok(download(&report.name, query.format, text.into_bytes()));
+    }
     if query.format != ReportFormat::Html {
         let file = report::rendered(&answer, query.format)?;
         return Ok(download(&report.name, query.format, file.into_bytes()));
@@ -192,6 +225,7 @@ fn question(
         set: set.into_iter().collect(),
         currency,
         list,
+        locale: Locale::default(),
     };
     if let Some(range) = query.range {
         let days = range.days(today);
@@ -249,6 +283,7 @@ impl ReportView<'_> {
         let csv = self.address_for(days, &[("format", "csv")]);
         let json = self.address_for(days, &[("format", "json")]);
         let excel = self.address_for(days, &[("format", "xlsx")]);
+        let excel_csv = self.address_for(days, &[("format", "csv"), ("for", "excel")]);
         html! {
             section {
                 h1 dir="auto" { (shown(&report.title)) }
@@ -268,6 +303,7 @@ impl ReportView<'_> {
                 (report::fragment(self.answer, self))
                 p.note {
                     "Download: " a href=(excel) { "Excel" } ", " a href=(csv) { "CSV" } ", "
+                    a href=(excel_csv) { "CSV for Excel" } ", "
                     a href=(json) { "JSON" } "."
                 }
             }
@@ -444,7 +480,7 @@ impl ReportView<'_> {
         let totals = self.answer.totals.as_deref().unwrap_or_default();
         html! {
             dl.sums {
-                div { dt { "Rows" } dd { strong { (marked_count(found)) } } }
+                div { dt { "Rows" } dd { strong { (marked_count(found, &self.answer.locale)) } } }
                 @for (index, total) in totals.iter().enumerate() {
                     @if total.is_number() {
                         div {

@@ -21,15 +21,16 @@ use super::not_shown::NotShown;
 use super::server::ClientAddress;
 use super::sign_in::{Denied, SignIn};
 use super::text::{message, shown};
-use super::{access, find, metrics, person, record, records, reports};
+use super::viewer::Viewer;
+use super::{access, find, metrics, person, record, records, reports, wall};
 use crate::config::Role;
-use crate::report::Range;
+use crate::report::{HomeDocument, Range};
 use crate::status::WorkspaceStatus;
 use crate::store::Reader;
 
 /// Makes a response from the store. It also draws the page there, because drawing takes as long as
 /// reading.
-type FromStore<Q> = fn(&mut Reader, &PageContext, &Q) -> Result<Response, NotShown>;
+type FromStore<Q> = fn(&mut Reader, &PageContext, &Viewer, &Q) -> Result<Response, NotShown>;
 
 /// The headers of every response. Only our own style, script and picture are loaded, no other page
 /// may frame or read this one, and nothing is stored by the browser.
@@ -58,6 +59,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
     let mut router = Router::new()
         .route("/", get(home))
         .route("/system", get(system))
+        .route("/wall", get(wall::respond))
         .route("/metrics", from_status(metrics::respond))
         .route("/healthz", from_status(|_| "alive\n".into_response()))
         .route("/readyz", from_status(readiness))
@@ -97,9 +99,11 @@ where
     Q: DeserializeOwned + Send + 'static,
 {
     get(
-        async move |State(context): State<Arc<PageContext>>, Asked(query): Asked<Q>| {
+        async move |State(context): State<Arc<PageContext>>,
+                    viewer: Viewer,
+                    Asked(query): Asked<Q>| {
             let response = context
-                .read(move |reader, context| make(reader, context, &query))
+                .read(move |reader, context| make(reader, context, &viewer, &query))
                 .await;
             response.unwrap_or_else(|why| not_shown(&context, &why))
         },
@@ -108,29 +112,39 @@ where
 
 async fn one_report(
     State(context): State<Arc<PageContext>>,
+    viewer: Viewer,
     Asked(query): Asked<reports::ReportQuery>,
 ) -> Response {
     let response = context
-        .read_report(move |reader, context| reports::one(reader, context, &query))
+        .read_report(move |reader, context| reports::one(reader, context, &viewer, &query))
         .await;
     response.unwrap_or_else(|why| not_shown(&context, &why))
 }
 
 async fn one_person(
     State(context): State<Arc<PageContext>>,
+    viewer: Viewer,
     Asked(query): Asked<person::PersonQuery>,
 ) -> Response {
     let response = context
-        .read_report(move |reader, context| person::one(reader, context, &query))
+        .read_report(move |reader, context| person::one(reader, context, &viewer, &query))
         .await;
     response.unwrap_or_else(|why| not_shown(&context, &why))
 }
 
 async fn list_of_records(
     State(context): State<Arc<PageContext>>,
+    viewer: Viewer,
     Asked(query): Asked<records::RecordsQuery>,
 ) -> Response {
-    let response = records::page(&context, query).await;
+    let response = if query.format == Some(DataFormat::Json) {
+        let read = move |reader: &mut Reader, context: &PageContext| {
+            records::data(reader, context, &query)
+        };
+        context.read(read).await
+    } else {
+        records::page(&context, viewer.locale, query).await
+    };
     response.unwrap_or_else(|why| not_shown(&context, &why))
 }
 
@@ -246,21 +260,50 @@ fn may_see(role: Role, path: &str) -> bool {
 #[serde(deny_unknown_fields)]
 struct HomeQuery {
     range: Option<Range>,
+    format: Option<DataFormat>,
+}
+
+/// A page as data for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum DataFormat {
+    Json,
 }
 
 async fn home(
     State(context): State<Arc<PageContext>>,
+    viewer: Viewer,
     headers: HeaderMap,
-    Asked(HomeQuery { range }): Asked<HomeQuery>,
+    Asked(HomeQuery { range, format }): Asked<HomeQuery>,
 ) -> Response {
     let range = range
         .filter(|range| Range::HOME.contains(range))
         .unwrap_or(Range::Today);
-    Live::Home(range).respond(context, &headers).await
+    if format == Some(DataFormat::Json) {
+        return home_numbers(&context, range).await;
+    }
+    Live::Home(range)
+        .respond(context, viewer.locale, &headers)
+        .await
 }
 
-async fn system(State(context): State<Arc<PageContext>>, headers: HeaderMap) -> Response {
-    Live::System.respond(context, &headers).await
+/// The numbers of Home for programs.
+async fn home_numbers(context: &Arc<PageContext>, range: Range) -> Response {
+    let Some(home) = context.numbers(range).await else {
+        let text = "The numbers cannot be read now: try again in a few seconds.";
+        let why = NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
+        return not_shown(context, &why);
+    };
+    let currency = context.page.reports.currency.as_deref();
+    Json(HomeDocument::new(&home, range, currency)).into_response()
+}
+
+async fn system(
+    State(context): State<Arc<PageContext>>,
+    viewer: Viewer,
+    headers: HeaderMap,
+) -> Response {
+    Live::System.respond(context, viewer.locale, &headers).await
 }
 
 async fn absent(State(context): State<Arc<PageContext>>) -> Response {

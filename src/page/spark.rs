@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::report::{Cell, Exactness};
-use crate::text::number::grouped;
+use crate::text::locale::Locale;
 
 /// The size of the picture, in its own units.
 const WIDTH: f64 = 120.0;
@@ -15,7 +15,7 @@ const FAR: f64 = 3.0;
 
 /// A bar for each day; grey in full height behind it for a day of which not all is known. The label
 /// says the same in words.
-pub(super) fn spark(days: &[Cell]) -> Markup {
+pub(super) fn spark(days: &[Cell], locale: &Locale) -> Markup {
     let numbers: Vec<f64> = days.iter().filter_map(Cell::number).collect();
     let low = numbers.iter().copied().fold(f64::MAX, f64::min);
     let high = numbers.iter().copied().fold(f64::MIN, f64::max);
@@ -31,8 +31,8 @@ pub(super) fn spark(days: &[Cell]) -> Markup {
         }
         label.push_str(&format!(
             ", from {} to {} a day",
-            grouped(low),
-            grouped(high)
+            locale.grouped(low),
+            locale.grouped(high)
         ));
         label
     };
@@ -51,7 +51,7 @@ pub(super) fn spark(days: &[Cell]) -> Markup {
                     rect x=(x) y=(one_decimal(HEIGHT - height)) width=(one_decimal(step - 1.0))
                         height=(one_decimal(height))
                     {
-                        title { (when(days.len() - 1 - index)) ": " (grouped(amount)) }
+                        title { (when(days.len() - 1 - index)) ": " (locale.grouped(amount)) }
                     }
                 }
             }
@@ -125,7 +125,7 @@ mod tests {
             ..known(2.0)
         };
         let days = [unknown, known(0.0), in_part, known(4.0)];
-        let drawn = spark(&days).into_string();
+        let drawn = spark(&days, &Locale::default()).into_string();
         assert_eq!(drawn.matches("fill-opacity").count(), 2, "{drawn}");
         assert_eq!(drawn.matches("<rect").count(), 5, "{drawn}");
         assert!(

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use crate::text::document;
 use crate::text::escape;
+use crate::text::locale::Locale;
 pub(super) use crate::text::names::{label, list_title, nouns};
-use crate::text::number;
 
 /// The most characters of a text from outside.
 pub(super) const LENGTH_MAX: usize = 300;
@@ -28,9 +28,9 @@ pub(super) fn message(text: &str) -> Markup {
     }
 }
 
-/// An amount of money after its currency, which is not broken.
-pub(super) fn money(amount: f64, currency: Option<&str>) -> String {
-    number::money(amount, currency).replace(' ', "\u{a0}")
+/// An amount of money with its currency, which is not broken.
+pub(super) fn money(amount: f64, currency: Option<&str>, locale: &Locale) -> String {
+    locale.money(amount, currency).replace(' ', "\u{a0}")
 }
 
 /// A time stamp of the workspace or of the store in the shop's zone, with the stamp itself as its

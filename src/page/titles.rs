@@ -13,6 +13,7 @@ use crate::store::{QueryError, Reader, RelatedRecord};
 use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
+use crate::text::locale::Locale;
 
 /// How a time of a record is written.
 pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
@@ -22,16 +23,18 @@ pub(super) struct RecordFields<'p> {
     fields: record::Fields<'p>,
     zone: &'p TimeZone,
     currency: Option<&'p str>,
+    locale: &'p Locale,
 }
 
 impl<'p> RecordFields<'p> {
     /// The fields of a record's text; none if it is no object.
-    pub(super) fn parse(body: &'p str, page: &'p StatusPage) -> Self {
+    pub(super) fn parse(body: &'p str, page: &'p StatusPage, locale: &'p Locale) -> Self {
         let fields = record::Fields::parse(body).unwrap_or_default();
         Self {
             fields,
             zone: &page.zone,
             currency: page.reports.currency.as_deref(),
+            locale,
         }
     }
 
@@ -46,7 +49,7 @@ impl<'p> RecordFields<'p> {
 
     fn number(&self, name: &str, number: &Number) -> String {
         match number.as_f64() {
-            Some(amount) if is_amount(name) => money(amount, self.currency),
+            Some(amount) if is_amount(name) => money(amount, self.currency, self.locale),
             _ => number.to_string(),
         }
     }
@@ -148,12 +151,13 @@ pub(super) fn value(json: &str) -> Value {
 pub(super) fn listed(
     reader: &mut Reader,
     page: &StatusPage,
+    locale: &Locale,
     route: Route,
     records: &[RelatedRecord],
 ) -> Result<Markup, QueryError> {
     let mut items = Vec::new();
     for RelatedRecord { id, body } in records {
-        let fields = RecordFields::parse(body, page);
+        let fields = RecordFields::parse(body, page, locale);
         let mut note = fields.about(route);
         if route == Route::Jobs
             && let Some(state) = reader.job_state(id)?
@@ -176,18 +180,20 @@ pub(super) fn listed(
 mod tests {
     use super::*;
 
-    fn parse<'z>(body: &'z str, zone: &'z TimeZone) -> RecordFields<'z> {
+    fn parse<'z>(body: &'z str, zone: &'z TimeZone, locale: &'z Locale) -> RecordFields<'z> {
         let fields = record::Fields::parse(body).unwrap_or_default();
         RecordFields {
             fields,
             zone,
             currency: Some("EUR"),
+            locale,
         }
     }
 
     #[test]
     fn a_record_is_named_as_a_person_would_name_it() {
-        let title = |route, body: &str| parse(body, &TimeZone::UTC).title(route, "7");
+        let title =
+            |route, body: &str| parse(body, &TimeZone::UTC, &Locale::default()).title(route, "7");
         let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz",
             "device_model":"Galaxy A54"}"#;
         assert_eq!(
@@ -207,8 +213,8 @@ mod tests {
     #[test]
     fn a_break_of_a_line_in_a_comment_is_one_in_the_list() {
         let body = r#"{"status":"New","comment":"glass\r\nand frame"}"#;
-        let zone = TimeZone::UTC;
-        let lead = parse(body, &zone);
+        let (zone, plain) = (TimeZone::UTC, Locale::default());
+        let lead = parse(body, &zone, &plain);
         assert_eq!(lead.about(Route::Leads), "New · glass\nand frame");
     }
 
@@ -217,7 +223,9 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let body = r#"{"zip":"1","created_at":"2026-07-01T22:30:05Z","total_amount":1250,
             "address":{"city":"Łódź","lines":["a","b"]},"paid":false,"note":null,"tags":[]}"#;
-        let list = parse(body, &berlin).list().into_string();
+        let list = parse(body, &berlin, &Locale::default())
+            .list()
+            .into_string();
         let places: Vec<_> = [
             "Zip",
             "2026-07-02 00:30",

@@ -18,7 +18,7 @@ use super::query;
 use super::value::{displayed, shown};
 use crate::config::CountedBy;
 use crate::store::{ListQuery, PollerRow, Reader, SqlValue, StoreError};
-use crate::text::number::whole;
+use crate::text::locale::Locale;
 
 /// The most rows of a report of single records that a table and a page show.
 const SHOWN_MAX: usize = 500;
@@ -46,6 +46,8 @@ pub struct Question {
     pub currency: Option<String>,
     /// How the rows are sorted, and which of them count.
     pub list: ListQuery,
+    /// How numbers and days are written for people.
+    pub locale: Locale,
 }
 
 /// The answer of a report.
@@ -77,6 +79,8 @@ pub struct Answer {
     pub found: Option<Cell>,
     /// How the rows were chosen and sorted.
     pub listed: Listed,
+    /// How numbers and days are written for people.
+    pub locale: Locale,
 }
 
 impl Answer {
@@ -97,8 +101,8 @@ impl Answer {
         let mut notes = Vec::new();
         let shown = self.shown_rows().len();
         if shown < self.rows.len() {
-            let shown = whole(shown as i64);
-            let all = whole(self.rows.len() as i64);
+            let shown = self.locale.whole(shown as i64);
+            let all = self.locale.whole(self.rows.len() as i64);
             notes.push(format!(
                 "these are the first {shown} of {all} rows; Excel, CSV and JSON have all"
             ));
@@ -165,7 +169,8 @@ impl Answer {
     pub fn shown_cell(&self, row: &[Cell], column: usize) -> String {
         let name = &self.columns[column];
         let format = self.report.format(name);
-        displayed(&row[column], name, format, self.currency.as_deref())
+        let currency = self.currency.as_deref();
+        displayed(&row[column], name, format, currency, &self.locale)
     }
 
     /// The line of sums for people, if there is one.
@@ -185,9 +190,11 @@ impl Answer {
             Some(name) => name.to_owned(),
             None => self.as_of.offset().to_string(),
         };
-        let as_of = format!("as of {}, {zone}", self.as_of.strftime("%Y-%m-%d %H:%M"));
+        let as_of = format!("as of {}, {zone}", self.locale.moment(&self.as_of));
         if self.has_period {
-            format!("{} to {}, {as_of}", self.period.from, self.period.to)
+            let from = self.locale.day(self.period.from);
+            let to = self.locale.day(self.period.to);
+            format!("{from} to {to}, {as_of}")
         } else {
             as_of
         }
@@ -265,6 +272,7 @@ pub fn answer(
             currency: question.currency.clone(),
             found,
             listed,
+            locale: question.locale.clone(),
         })
     })
 }

@@ -9,9 +9,9 @@ use maud::{Markup, html};
 use super::answer::Answer;
 use super::exactness::{Cell, Exactness};
 use super::head::PERIOD;
-use super::value::{displayed, shown};
+use super::value::{day_of, displayed, shown};
 use crate::text::document;
-use crate::text::number::grouped;
+use crate::text::locale::Locale;
 
 /// The width for a window or a sheet of paper, and for a phone.
 pub(super) const WIDE: f64 = 720.0;
@@ -57,6 +57,7 @@ pub(super) fn svg(answer: &Answer, width: f64) -> Option<String> {
 /// The labels of the rows, and each series with its name.
 struct Data<'a> {
     width: f64,
+    locale: &'a Locale,
     is_over_time: bool,
     labels: Vec<String>,
     series: Vec<(String, Vec<&'a Cell>)>,
@@ -85,7 +86,7 @@ impl<'a> Data<'a> {
             rows.sort_by_key(|row| shown(&row[label_column].value, None));
         }
         let rows: Vec<_> = rows.into_iter().skip(skipped).take(most).collect();
-        let label = |row: &&Vec<Cell>| cut(&shown(&row[label_column].value, None), width);
+        let label = |row: &&Vec<Cell>| cut(&label_of(&row[label_column], answer), width);
         let labels = rows.iter().map(label).collect();
         let series = series.iter().filter_map(|name| {
             let column = index_of(name)?;
@@ -94,6 +95,7 @@ impl<'a> Data<'a> {
         });
         Some(Self {
             width,
+            locale: &answer.locale,
             is_over_time,
             labels,
             series: series.collect(),
@@ -135,13 +137,22 @@ impl<'a> Data<'a> {
 
     /// The text of a bar under the pointer.
     fn title(&self, index: usize, place: usize, cell: &Cell) -> Markup {
-        html! { title { (self.labels[index]) ": " (text_of(cell)) " " (self.series[place].0) } }
+        html! { title { (self.labels[index]) ": " (text_of(cell, self.locale)) " " (self.series[place].0) } }
+    }
+}
+
+/// The label of a row; a day as the country writes it.
+fn label_of(cell: &Cell, answer: &Answer) -> String {
+    let text = shown(&cell.value, None);
+    match day_of(&text) {
+        Some(day) => answer.locale.day(day),
+        None => text,
     }
 }
 
 /// A number in words.
-fn text_of(cell: &Cell) -> String {
-    displayed(cell, "", None, None)
+fn text_of(cell: &Cell, locale: &Locale) -> String {
+    displayed(cell, "", None, None, locale)
 }
 
 /// A text that fits beside a chart of this width.
@@ -294,7 +305,7 @@ fn over_time(data: &Data<'_>) -> Markup {
                 @let opacity = if value == 0.0 { "1" } else { "0.35" };
                 line x1=(at(LEFT)) x2=(at(width - RIGHT)) y1=(at(y)) y2=(at(y))
                     stroke=(LINE) stroke-opacity=(opacity) {}
-                text x=(at(LEFT - 6.0)) y=(at(y + 4.0)) text-anchor="end" { (grouped(value)) }
+                text x=(at(LEFT - 6.0)) y=(at(y + 4.0)) text-anchor="end" { (data.locale.grouped(value)) }
             }
             @for (index, place, cell) in data.cells() {
                 @if let Some(value) = number(cell) {
@@ -348,7 +359,7 @@ fn categories(data: &Data<'_>) -> Markup {
                     fill=(colour(place)) {
                     (data.title(index, place, cell))
                 }
-                text x=(at(x(upper.max(value).max(0.0)) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell)) }
+                text x=(at(x(upper.max(value).max(0.0)) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell, data.locale)) }
             }
             line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}
         },

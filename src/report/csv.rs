@@ -8,11 +8,55 @@ use super::value;
 use crate::shape::{CsvCell, csv_row, guarded};
 use crate::store::SqlValue;
 use crate::text::document;
+use crate::text::locale::Locale;
+
+/// The mark of UTF-8.
+const MARK: &str = "\u{feff}";
+
+/// How the rows of a file are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CsvForm {
+    /// The sign before the fraction of a number.
+    decimal: &'static str,
+    /// What stands between cells.
+    separator: char,
+    /// Whether the file begins with the mark of UTF-8, by which Excel recognises it.
+    has_mark: bool,
+}
+
+impl CsvForm {
+    /// For programs.
+    pub const DATA: Self = Self {
+        decimal: ".",
+        separator: ',',
+        has_mark: false,
+    };
+
+    /// As Excel opens it in a country, by a click on the file.
+    #[must_use]
+    pub fn for_excel(locale: &Locale) -> Self {
+        let decimal = locale.decimal_sign();
+        Self {
+            decimal,
+            separator: if decimal == "," { ';' } else { ',' },
+            has_mark: true,
+        }
+    }
+
+    /// One row with its end.
+    fn line(self, cells: impl IntoIterator<Item = CsvCell>) -> String {
+        let cells = cells.into_iter().map(|cell| match cell {
+            CsvCell::Bare(number) => CsvCell::Bare(number.replace('.', self.decimal)),
+            text @ CsvCell::Text(_) => text,
+        });
+        csv_row(cells, self.separator) + "\r\n"
+    }
+}
 
 /// The answer of a report as CSV. Beside each column of numbers that can be unsure are its marks,
 /// and the upper bounds if they can be ranges.
 #[must_use]
-pub fn csv(answer: &Answer) -> String {
+pub fn csv(answer: &Answer, form: CsvForm) -> String {
     let mut head = Vec::new();
     for (column, marking) in answer.columns.iter().zip(&answer.markings) {
         head.push(column.clone());
@@ -23,7 +67,7 @@ pub fn csv(answer: &Answer) -> String {
             head.push(format!("{column}_max"));
         }
     }
-    let mut text = csv_head(&head);
+    let mut text = csv_head(&head, form);
     for row in &answer.rows {
         let mut cells = Vec::with_capacity(head.len());
         for (index, cell) in row.iter().enumerate() {
@@ -40,7 +84,7 @@ pub fn csv(answer: &Answer) -> String {
                 });
             }
         }
-        text.push_str(&line(cells));
+        text.push_str(&form.line(cells));
     }
     text
 }
@@ -58,27 +102,27 @@ pub fn csv_notes(answer: &Answer) -> String {
 
 /// The names of columns as a row.
 #[must_use]
-pub fn csv_head<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    line(
-        names
-            .into_iter()
-            .map(|name| CsvCell::name(&document::line(name))),
-    )
+pub fn csv_head<'a>(names: impl IntoIterator<Item = &'a String>, form: CsvForm) -> String {
+    let mark = if form.has_mark { MARK } else { "" };
+    let mut cells = Vec::new();
+    for name in names {
+        // A point in a name is no sign of a number.
+        cells.push(match CsvCell::name(&document::line(name)) {
+            CsvCell::Bare(name) if name.contains('.') => CsvCell::Text(name),
+            cell => cell,
+        });
+    }
+    format!("{mark}{}", form.line(cells))
 }
 
 /// Values of the mirror as a row.
 #[must_use]
-pub fn csv_values<'a>(values: impl IntoIterator<Item = &'a SqlValue>) -> String {
-    line(values.into_iter().map(|value| match value {
+pub fn csv_values<'a>(values: impl IntoIterator<Item = &'a SqlValue>, form: CsvForm) -> String {
+    form.line(values.into_iter().map(|value| match value {
         // With every digit that the mirror has.
         SqlValue::Real(number) => CsvCell::Bare(number.to_string()),
         other => csv_value(other, None),
     }))
-}
-
-/// One row with its end.
-fn line(cells: impl IntoIterator<Item = CsvCell>) -> String {
-    csv_row(cells) + "\r\n"
 }
 
 /// One value as a cell: a number as programs read it.
@@ -153,6 +197,7 @@ mod tests {
             currency: None,
             found: None,
             listed: Listed::default(),
+            locale: Locale::default(),
         }
     }
 
@@ -160,7 +205,7 @@ mod tests {
     fn the_marks_of_numbers_stand_beside_them_in_every_row_of_csv() {
         let answer = answer();
         assert_eq!(
-            csv(&answer),
+            csv(&answer, CsvForm::DATA),
             "status,open,open_mark,open_max,owed,owed_mark\r\n\
              \"\",7,,,1.50,\r\n\
              \"at_least\",7,\"at_least\",,1.50,\r\n\
@@ -168,6 +213,18 @@ mod tests {
              \"between\",181,\"between\",265,1.50,\r\n\
              \"about\",7,\"about\",,1.50,\r\n\
              \"unknown\",,\"unknown\",,1.50,\r\n"
+        );
+        let german = CsvForm::for_excel(&Locale::named("de-DE").unwrap());
+        let rows = csv(&answer, german);
+        assert!(rows.starts_with("\u{feff}status;open;open_mark;"), "{rows}");
+        assert!(
+            rows.contains("\r\n\"between\";181;\"between\";265;1,50;\r\n"),
+            "{rows}"
+        );
+        let british = CsvForm::for_excel(&Locale::named("en-GB").unwrap());
+        assert_eq!(
+            csv(&answer, british),
+            format!("\u{feff}{}", csv(&answer, CsvForm::DATA))
         );
         let notes = csv_notes(&answer);
         assert_eq!(notes.lines().count(), 2, "{notes}");

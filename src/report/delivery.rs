@@ -14,7 +14,7 @@ use shopmirror_core::clock::stamp;
 
 use super::answer::{Answer, Question};
 use super::chart::{WIDE, svg};
-use super::csv::csv;
+use super::csv::{CsvForm, csv};
 use super::error::ReportError;
 use super::html::document;
 use super::json::json;
@@ -22,6 +22,7 @@ use super::text::text;
 use super::xlsx::xlsx;
 use crate::config::{ReportFormat, ScheduledReport};
 use crate::files::owner;
+use crate::text::locale::Locale;
 
 /// The media type of an Excel file.
 const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
@@ -72,6 +73,7 @@ pub struct ScheduledContent<'a> {
 pub fn question_of(
     settings: &ScheduledReport,
     currency: Option<&str>,
+    locale: &Locale,
     zone: &TimeZone,
     due: Timestamp,
 ) -> Question {
@@ -85,6 +87,7 @@ pub fn question_of(
         business: settings.business.clone(),
         set: settings.parameters.clone().into_iter().collect(),
         currency: currency.map(str::to_owned),
+        locale: locale.clone(),
         ..Question::default()
     }
 }
@@ -116,7 +119,7 @@ impl Rendered {
 pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<Rendered, ReportError> {
     Ok(Rendered::Text(match format {
         ReportFormat::Table => text(answer, usize::MAX),
-        ReportFormat::Csv => csv(answer),
+        ReportFormat::Csv => csv(answer, CsvForm::DATA),
         ReportFormat::Xlsx => return Ok(Rendered::File(xlsx(answer)?)),
         ReportFormat::Json => {
             let document = json(answer);

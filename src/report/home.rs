@@ -3,6 +3,7 @@
 //! Each is the answer of a report that is not listed, so that it shows how much is known: all of it,
 //! a part of it, or nothing. Repairs count by their current state. The numbers name no person.
 
+mod document;
 mod ready;
 mod span;
 
@@ -22,6 +23,7 @@ use super::query;
 use super::value::shown;
 use crate::config::Range;
 use crate::store::{Reader, ReportDay, SqlValue};
+pub use document::HomeDocument;
 use ready::is_ready;
 use span::spans;
 

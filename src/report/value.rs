@@ -1,11 +1,13 @@
 //! How one value of a report is written.
 
+use jiff::civil::Date;
 use serde_json::Value;
 
 use super::exactness::{Cell, Exactness, number};
 use super::head::ColumnFormat;
 use crate::store::SqlValue;
-use crate::text::number::{decimals, money, plain, separated};
+use crate::text::locale::Locale;
+use crate::text::number::{decimals, plain};
 
 /// The ends of the names of fields that hold an amount.
 const AMOUNTS: [&str; 4] = ["amount", "cost", "price", "total"];
@@ -22,7 +24,7 @@ pub fn shown(value: &SqlValue, format: Option<ColumnFormat>) -> String {
         SqlValue::Real(number) => *number,
     };
     match format {
-        Some(ColumnFormat::Money) => decimals(number),
+        Some(ColumnFormat::Money) => decimals(number, 2),
         Some(ColumnFormat::Percent) => format!("{number:.1} %"),
         None => plain(number),
     }
@@ -34,19 +36,20 @@ pub(super) fn displayed(
     column: &str,
     format: Option<ColumnFormat>,
     currency: Option<&str>,
+    locale: &Locale,
 ) -> String {
     // Of one value that cannot be read nothing is known, though a sum may say how it counts.
     if cell.value == SqlValue::Null && cell.exactness != Exactness::Exact {
         return "unknown".to_owned();
     }
-    let number = counted(&cell.value, column, format, currency);
+    let number = counted(&cell.value, column, format, currency, locale);
     match cell.exactness {
         Exactness::Exact => number,
         Exactness::Unknown => "unknown".to_owned(),
         Exactness::AtLeast => format!("≥ {number}"),
         Exactness::AtMost => format!("≤ {number}"),
         Exactness::Between { upper } => {
-            let upper = counted(&upper.into(), column, format, currency);
+            let upper = counted(&upper.into(), column, format, currency, locale);
             format!("{number} to {upper}")
         }
         Exactness::About => format!("about {number}"),
@@ -55,14 +58,15 @@ pub(super) fn displayed(
 
 /// A number of records for people, with how sure it is.
 #[must_use]
-pub fn marked_count(count: &Cell) -> String {
-    displayed(count, "records", None, None)
+pub fn marked_count(count: &Cell, locale: &Locale) -> String {
+    displayed(count, "records", None, None, locale)
 }
 
 /// An amount for people, with how sure it is.
 #[must_use]
-pub fn marked_amount(amount: &Cell, currency: Option<&str>) -> String {
-    displayed(amount, "amount", Some(ColumnFormat::Money), currency)
+pub fn marked_amount(amount: &Cell, currency: Option<&str>, locale: &Locale) -> String {
+    let format = Some(ColumnFormat::Money);
+    displayed(amount, "amount", format, currency, locale)
 }
 
 /// A value for people: numbers with separators, amounts with the currency.
@@ -71,11 +75,17 @@ fn counted(
     column: &str,
     format: Option<ColumnFormat>,
     currency: Option<&str>,
+    locale: &Locale,
 ) -> String {
+    if let SqlValue::Text(text) = value
+        && let Some(day) = day_of(text)
+    {
+        return locale.day(day);
+    }
     match (number(value), format) {
-        (Some(number), Some(ColumnFormat::Money)) => money(number, currency),
+        (Some(number), Some(ColumnFormat::Money)) => locale.money(number, currency),
         (Some(_), format) if format.is_some() || !is_a_name(column) => {
-            separated(&shown(value, format))
+            locale.separated(&shown(value, format))
         }
         _ => shown(value, None),
     }
@@ -91,6 +101,14 @@ pub(super) fn heading(column: &str) -> String {
 #[must_use]
 pub fn is_amount(field: &str) -> bool {
     AMOUNTS.iter().any(|end| field.ends_with(end))
+}
+
+/// The day that is written as `2026-03-01`.
+pub(super) fn day_of(text: &str) -> Option<Date> {
+    if text.len() != "2026-03-01".len() || text.as_bytes()[4] != b'-' {
+        return None;
+    }
+    text.parse().ok()
 }
 
 /// Whether the numbers of a column stand for something, as an id does: they are not counted.
@@ -140,7 +158,8 @@ mod tests {
     #[test]
     fn people_see_separators_the_currency_and_how_sure_a_number_is() {
         let of = |name: &str, format, value: SqlValue, exactness| {
-            displayed(&Cell { value, exactness }, name, format, Some("EUR"))
+            let cell = Cell { value, exactness };
+            displayed(&cell, name, format, Some("EUR"), &Locale::default())
         };
         let (exact, money) = (Exactness::Exact, Some(ColumnFormat::Money));
         assert_eq!(

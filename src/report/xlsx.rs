@@ -64,6 +64,7 @@ pub(super) fn xlsx(answer: &Answer) -> Result<Vec<u8>, ReportError> {
         made_at: answer.as_of.timestamp(),
         zone: answer.as_of.time_zone(),
         currency: answer.currency.as_deref(),
+        locale: &answer.locale,
     };
     let mut book = Book::new(&about, &heads)?;
     let mut cells = Vec::with_capacity(parts.len());

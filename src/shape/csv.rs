@@ -51,13 +51,13 @@ impl CsvCell {
     }
 }
 
-/// One row as RFC 4180 describes it, without the end of the line.
+/// One row as RFC 4180 describes it, with this character between cells, without the end of the line.
 #[must_use]
-pub fn csv_row(cells: impl IntoIterator<Item = CsvCell>) -> String {
+pub fn csv_row(cells: impl IntoIterator<Item = CsvCell>, separator: char) -> String {
     let mut row = String::new();
     for (index, cell) in cells.into_iter().enumerate() {
         if index > 0 {
-            row.push(',');
+            row.push(separator);
         }
         match cell {
             CsvCell::Bare(text) => row.push_str(&text),
@@ -141,7 +141,7 @@ impl Columns {
         for field in &self.fields {
             names.push(CsvCell::name(&document::line(field)));
         }
-        csv_row(names)
+        csv_row(names, ',')
     }
 
     /// One change, without the end of the line.
@@ -171,7 +171,7 @@ impl Columns {
             };
             cells.push(value);
         }
-        csv_row(cells)
+        csv_row(cells, ',')
     }
 }
 

@@ -1,11 +1,5 @@
-//! Writes numbers for people: with a comma between thousands, with their noun, as an amount of
-//! money. Pure.
-
-/// A number with a comma between thousands, without the noise of binary fractions.
-#[must_use]
-pub fn grouped(number: f64) -> String {
-    separated(&plain(number))
-}
+//! Writes numbers in messages, which are English: with a comma between thousands, with their noun.
+//! What belongs to a country is in [`super::locale`]. Pure.
 
 /// A whole number with a comma between thousands.
 #[must_use]
@@ -20,28 +14,30 @@ pub fn count(number: impl TryInto<i64>, one: &str, many: &str) -> String {
     format!("{} {}", whole(number), if number == 1 { one } else { many })
 }
 
-/// An amount after its currency: `EUR 1,234.50`.
+/// As many decimals as `least`, and up to four if the amount has them. Money of a sum of fractions
+/// is rounded.
 #[must_use]
-pub fn money(amount: f64, currency: Option<&str>) -> String {
-    let amount = separated(&decimals(amount));
-    match currency {
-        Some(currency) => format!("{currency} {amount}"),
-        None => amount,
+pub fn decimals(amount: f64, least: usize) -> String {
+    let mut shown = format!("{amount:.4}");
+    while shown.ends_with('0') && fraction_of(&shown) > least {
+        shown.pop();
     }
+    if fraction_of(&shown) == 0 {
+        shown = shown.trim_end_matches('.').to_owned();
+    }
+    // A sum of fractions may be a little less than nothing.
+    let is_nothing = shown.chars().all(|c| "-0.".contains(c));
+    if is_nothing {
+        shown = shown.trim_start_matches('-').to_owned();
+    }
+    shown
 }
 
-/// Two decimals; up to four if the amount has them. Money of a sum of fractions is rounded.
-#[must_use]
-pub fn decimals(amount: f64) -> String {
-    let exact = format!("{amount:.4}");
-    let shown = match exact.strip_suffix("00") {
-        Some(short) => short.to_owned(),
-        None => exact.trim_end_matches('0').to_owned(),
-    };
-    if shown == "-0.00" {
-        "0.00".to_owned()
-    } else {
-        shown
+/// How many digits follow the point.
+fn fraction_of(number: &str) -> usize {
+    match number.split_once('.') {
+        Some((_, fraction)) => fraction.len(),
+        None => 0,
     }
 }
 
@@ -57,8 +53,7 @@ pub fn plain(number: f64) -> String {
 }
 
 /// The text of a number with a comma between thousands of its whole part.
-#[must_use]
-pub fn separated(text: &str) -> String {
+fn separated(text: &str) -> String {
     let unsigned = text.trim_start_matches(|c: char| !c.is_ascii_digit());
     let fraction = unsigned.trim_start_matches(|c: char| c.is_ascii_digit());
     let sign = &text[..text.len() - unsigned.len()];

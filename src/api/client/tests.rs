@@ -7,6 +7,7 @@ use super::super::error::Class;
 use super::super::transport::{ApiResponse, TransportError};
 use super::*;
 use crate::config::KeySource;
+use crate::text::locale::Locale;
 
 const KEY: &str = "svc_CanaryKey0123456789";
 
@@ -79,6 +80,8 @@ fn client(base_url: &str, auth: Auth, transport: &Arc<Recorder>) -> Client {
         ca_file: None,
         proxy: None,
         time_zone: jiff::tz::TimeZone::UTC,
+        locale: None,
+        machine_locale: Locale::default(),
     };
     let poll = PollSettings {
         limit: 100,

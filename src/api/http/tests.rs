@@ -15,6 +15,7 @@ use super::super::client::Client;
 use super::super::error::ApiError;
 use super::*;
 use crate::config::{Auth, KeySource, PollSettings};
+use crate::text::locale::Locale;
 
 const KEY: &str = "svc_CanaryKey0123456789";
 
@@ -111,6 +112,8 @@ fn workspace(base_url: &str) -> WorkspaceSettings {
         ca_file: None,
         proxy: None,
         time_zone: jiff::tz::TimeZone::UTC,
+        locale: None,
+        machine_locale: Locale::default(),
     }
 }
 

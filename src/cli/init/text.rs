@@ -4,11 +4,22 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
+use crate::text::locale::Locale;
+
 const EXAMPLES: &str = "# config.example.toml shows a sink of each type. Both are in \
                         /usr/share/doc/shopmirror if a package was installed.";
 
 /// A configuration that mirrors a workspace and forwards nothing.
-pub(super) fn config(base_url: &str, key_name: &str, zone: &TimeZone) -> String {
+pub(super) fn config(
+    base_url: &str,
+    key_name: &str,
+    zone: &TimeZone,
+    lang: Option<&str>,
+) -> String {
+    let locale = match lang.and_then(locale_name) {
+        Some(name) => format!("locale = \"{name}\""),
+        None => "#locale = \"de-DE\"".to_owned(),
+    };
     let zone = match zone.iana_name() {
         Some(name) if !zone.is_unknown() => format!("time_zone = \"{name}\""),
         _ => "#time_zone = \"Europe/Berlin\"".to_owned(),
@@ -24,6 +35,8 @@ base_url = "{base_url}"
 api_key_file = "{key_name}"
 # Of the dates in reports and on the page, and of every time of day in this file.
 {zone}
+# How the page, mails and Excel files write numbers and days.
+{locale}
 
 # A status page for this machine: remove the # before both lines.
 #[status]
@@ -35,6 +48,13 @@ api_key_file = "{key_name}"
 #path = "audit.ndjson"
 "#
     )
+}
+
+/// The name of a locale that is known, as the configuration has it: `de_DE.UTF-8` is `de-DE`.
+fn locale_name(lang: &str) -> Option<String> {
+    Locale::named(lang)?;
+    let name = lang.split(['.', '@']).next()?;
+    Some(name.replace('_', "-"))
 }
 
 /// The next steps: `start` is the command that starts the service, if there is one.

@@ -54,6 +54,7 @@ impl Running {
         let scheduled = Scheduled {
             backup: config.backup,
             reports: config.reports,
+            locale: config.workspace.own_locale(),
             zone: config.workspace.time_zone,
             clocks: clocks.clone(),
             daemon: DaemonHandle {

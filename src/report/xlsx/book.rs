@@ -12,6 +12,7 @@ use rust_xlsxwriter::{
 };
 
 use super::cell::ExcelCell;
+use crate::text::locale::Locale;
 
 /// The rows that a sheet has room for below its head, with one for the sums.
 const ROWS_MAX: u32 = 1_048_574;
@@ -46,6 +47,7 @@ pub(super) struct About<'a> {
     pub(super) made_at: Timestamp,
     pub(super) zone: &'a TimeZone,
     pub(super) currency: Option<&'a str>,
+    pub(super) locale: &'a Locale,
 }
 
 /// A file whose rows are written one after the other.
@@ -83,6 +85,7 @@ impl Book {
             .set_text_wrap()
             .set_align(FormatAlign::Top)
             .set_border_bottom(FormatBorder::Thin);
+        let of_sums = Format::new().set_bold().set_border_top(FormatBorder::Thin);
         let mut widths = Vec::with_capacity(heads.len());
         for (column, text) in heads.iter().enumerate() {
             sheet.write_string_with_format(0, index(column), text, &head)?;
@@ -91,11 +94,8 @@ impl Book {
         Ok(Self {
             workbook,
             sheet,
-            formats: Formats::new(&Format::new(), about.currency),
-            sum_formats: Formats::new(
-                &Format::new().set_bold().set_border_top(FormatBorder::Thin),
-                about.currency,
-            ),
+            formats: Formats::new(&Format::new(), about),
+            sum_formats: Formats::new(&of_sums, about),
             widths,
             zone: about.zone.clone(),
             rows: 0,
@@ -252,17 +252,18 @@ struct Formats {
 }
 
 impl Formats {
-    fn new(base: &Format, currency: Option<&str>) -> Self {
+    fn new(base: &Format, about: &About<'_>) -> Self {
+        let day = about.locale.day_code();
         let form = |code: &str| base.clone().set_num_format(code);
         Self {
             text: base.clone(),
             whole: form("#,##0"),
             fraction: form("#,##0.0###"),
             name: form("0"),
-            money: form(&money_form(currency)),
+            money: form(&about.locale.money_code(about.currency)),
             percent: form("0.0%"),
-            day: form("yyyy\\-mm\\-dd"),
-            moment: form("yyyy\\-mm\\-dd hh:mm"),
+            day: form(&day),
+            moment: form(&format!("{day} hh:mm")),
         }
     }
 
@@ -277,17 +278,6 @@ impl Formats {
             (ExcelCell::Whole(_), _) => &self.whole,
             (ExcelCell::Fraction(_), _) => &self.fraction,
         }
-    }
-}
-
-/// The form of an amount. What could end the name of the currency is left out of it.
-fn money_form(currency: Option<&str>) -> String {
-    let mut name = currency.unwrap_or_default().to_owned();
-    name.retain(|c| c.is_alphanumeric() || "€$£¥₹.".contains(c));
-    if name.is_empty() {
-        "#,##0.00".to_owned()
-    } else {
-        format!("[${name}]\\ #,##0.00")
     }
 }
 
@@ -337,12 +327,5 @@ mod tests {
             assert_eq!(sheet_name(title), name);
         }
         assert_eq!(sheet_name(&"👍".repeat(40)).chars().count(), 15);
-    }
-
-    #[test]
-    fn the_name_of_a_currency_cannot_end_its_place() {
-        assert_eq!(money_form(Some("EUR")), "[$EUR]\\ #,##0.00");
-        assert_eq!(money_form(Some("]0;\"x\"")), "[$0x]\\ #,##0.00");
-        assert_eq!(money_form(None), "#,##0.00");
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time, date};
 use jiff::tz::TimeZone;
 
-use crate::report::value::shown;
+use crate::report::value::{self, shown};
 use crate::store::SqlValue;
 use crate::text::document;
 use crate::text::escape::cut;
@@ -62,7 +62,7 @@ impl ExcelCell {
 
     /// A text: a day and a moment in the forms of the mirror and of the workspace become one.
     fn of_text(text: &str, zone: &TimeZone) -> Self {
-        if let Some(day) = day_of(text) {
+        if let Some(day) = day_number(text) {
             return Self::Day(day);
         }
         if let Some(moment) = moment_of(text, zone) {
@@ -81,11 +81,8 @@ impl ExcelCell {
 }
 
 /// The number of a day that is written as `2026-03-01`.
-fn day_of(text: &str) -> Option<f64> {
-    if text.len() != "2026-03-01".len() || text.as_bytes()[4] != b'-' {
-        return None;
-    }
-    serial(text.parse::<Date>().ok()?.to_datetime(Time::midnight()))
+fn day_number(text: &str) -> Option<f64> {
+    serial(value::day_of(text)?.to_datetime(Time::midnight()))
 }
 
 /// The number of a moment that is written as `2026-03-01 08:00:00`, on the clock of the shop, or

@@ -14,6 +14,7 @@ use super::cell::ExcelCell;
 use crate::report::error::ReportError;
 use crate::report::value::is_amount;
 use crate::store::SqlValue;
+use crate::text::locale::Locale;
 use crate::text::names::{label, list_title};
 
 /// What the mirror knows about a record, each with its head.
@@ -40,6 +41,8 @@ pub struct RecordSheet<'a> {
     pub zone: &'a TimeZone,
     /// The currency of amounts.
     pub currency: Option<&'a str>,
+    /// How days and amounts are written.
+    pub locale: &'a Locale,
     /// When it is made.
     pub made_at: Timestamp,
 }
@@ -102,6 +105,7 @@ impl RecordsBook {
             made_at: sheet.made_at,
             zone: sheet.zone,
             currency: sheet.currency,
+            locale: sheet.locale,
         };
         Ok(Self {
             book: Book::new(&about, &heads)?,
@@ -171,7 +175,7 @@ impl RecordSheet<'_> {
         let at = self.made_at.to_zoned_datetime(self.zone.clone());
         let mut notes = vec![
             title.to_owned(),
-            format!("As of {}, {zone}", at.strftime("%Y-%m-%d %H:%M")),
+            format!("As of {}, {zone}", self.locale.moment(&at)),
             format!("Times are those of {zone}"),
             "Amounts, times and days are as reports read them. If a value cannot be read, the last \
              column names its field, and the value is as it was sent: no sum may count it"

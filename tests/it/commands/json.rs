@@ -188,6 +188,7 @@ async fn every_output_for_programs_is_as_its_schema_or_its_example_says() {
     let lead = lead.as_str().unwrap();
     outputs.command(&place, "status", "status --json").await;
     outputs.address(&site, "status", "/api/status").await;
+    outputs.address(&site, "home", "/?format=json").await;
     outputs
         .command(&place, "answer", "report payments --json")
         .await;
@@ -216,7 +217,7 @@ async fn hold_against(examples: &[Example], place: &Place, site: &Site, lead: &s
     for example in examples {
         for source in &example.sources {
             let actual = match source.strip_prefix("GET ") {
-                Some(path) => get(site, path).await,
+                Some(path) => get(site, &path.replace("=ID&", &format!("={lead}&"))).await,
                 None => {
                     let line = source
                         .replace("erp", "hook")

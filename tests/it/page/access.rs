@@ -173,7 +173,7 @@ async fn a_token_of_the_wall_shows_nothing_else_of_the_shop() {
         site.ask("GET", "/", &[wall]).await.header("location"),
         Some("./wall")
     );
-    for path in ["/metrics", "/healthz"] {
+    for path in ["/wall", "/metrics", "/healthz"] {
         assert_eq!(site.ask("GET", path, &[wall]).await.code, 200, "{path}");
     }
     daemon.stop().await;

@@ -68,6 +68,12 @@ fn part(page: &str, id: &str) -> String {
         .join(" ")
 }
 
+/// What an address returns as data.
+async fn json_of(site: &Site, path: &str) -> Value {
+    let body = site.get(path).await.body;
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+}
+
 /// The page of a daemon that mirrors the shop.
 pub(super) async fn opened(config: &str) -> (Pages, Place, Daemon, Site) {
     let pages = Pages::start().await;
@@ -233,6 +239,35 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     ] {
         assert!(record.contains(said), "{said}: {record}");
     }
+    // Of who asks in German, numbers and days are German; data are the same for everybody.
+    let german = ["Accept-Language: de-DE,de;q=0.9"];
+    for (path, said) in [
+        (
+            "/record?route=jobs&id=7",
+            "Paid: 40,25\u{a0}EUR of 100,50\u{a0}EUR.",
+        ),
+        ("/report?name=payments", ">40,25 EUR<"),
+        ("/report?name=payments&format=csv", ",40.25,"),
+        ("/report?name=payments&format=csv&for=excel", ";40,25;"),
+    ] {
+        let shown = site.ask("GET", path, &german).await.body;
+        assert!(shown.contains(said), "{path}: {shown}");
+    }
+    // The same as data, in the shapes of the commands.
+    let found = json_of(&site, "/find?q=ann&format=json").await;
+    let all = found.as_array().unwrap();
+    let has_ann = all
+        .iter()
+        .any(|found| found["record"]["name"] == "Ann Miller");
+    assert!(has_ann, "{found}");
+    let record = json_of(&site, "/record?route=jobs&id=7&format=json").await;
+    assert_eq!(record["changes"][0]["record_id"], "7", "{record}");
+    let listed = json_of(&site, "/records?route=jobs&format=json").await;
+    assert!(listed.as_array().unwrap().len() > 1, "{listed}");
+    // A wall display shows numbers, and nobody's name.
+    let wall = site.get("/wall").await.body;
+    assert!(wall.contains("<dt>Open repairs</dt><dd>2</dd>"), "{wall}");
+    assert!(!wall.contains("Ann") && !wall.contains("<nav") && !wall.contains("40.25"));
     let ready = site
         .get("/report?name=repairs&status=Lost|Ready+for+pickup")
         .await

@@ -131,6 +131,50 @@ async fn a_spreadsheet_reads_records_as_reports_do_and_runs_no_text() {
     assert_eq!(refused.code, Some(64), "{refused:?}");
 }
 
+#[tokio::test]
+async fn the_locale_is_that_of_documents_and_of_csv_for_excel_and_never_of_data() {
+    let place = place(&[payment(1, &json!(1234.5), "2026-03-01T10:00:00Z")]).await;
+    let currency = "[reports]\ncurrency = \"EUR\"\n";
+    let report = [
+        "report",
+        "payments",
+        "--from",
+        "2026-03-01",
+        "--to",
+        "2026-03-01",
+    ];
+    let records = ["records", "payments"];
+    let (html, csv) = (["--format", "html"], ["--format", "csv"]);
+    let excel = ["--format", "csv", "--excel"];
+    for (of_file, of_machine) in [("locale = \"de-DE\"\n", "C"), ("", "de_DE.UTF-8")] {
+        place.configure_all(&[of_file, currency].concat());
+        for (args, part) in [
+            ([&report[..], &html].concat(), ">1.234,50 EUR<"),
+            ([&report[..], &html].concat(), ">01.03.2026<"),
+            ([&report[..], &csv].concat(), "\"2026-03-01\",1,,,1234.50,"),
+            ([&report[..], &excel].concat(), "\u{feff}period;payments;"),
+            (
+                [&report[..], &excel].concat(),
+                "\"2026-03-01\";1;;;1234,50;",
+            ),
+            (report.to_vec(), "EUR 1,234.50"),
+            (
+                [&records[..], &csv].concat(),
+                "\r\n\"1\",1234.5,\"2026-03-01T10:00:00Z\",",
+            ),
+            (
+                [&records[..], &excel].concat(),
+                "\r\n\"1\";1234,5;\"2026-03-01T10:00:00Z\";",
+            ),
+        ] {
+            let mut command = place.command(&args);
+            let ended = command.env("LANG", of_machine).output().await.unwrap();
+            let out = String::from_utf8(ended.stdout).unwrap();
+            assert!(out.contains(part), "{args:?}, {part}: {out}");
+        }
+    }
+}
+
 /// A hundred thousand records, each with some texts of its own.
 const MANY: &str = "
     WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000)

@@ -90,6 +90,10 @@ fn the_workspace() {
                 &[r#"3:13 for example "Europe/Berlin""#],
             ),
             (
+                r#"locale = "German""#,
+                &[r#"3:10 must be a language and a country, for example "de-DE""#],
+            ),
+            (
                 "reserve = 5",
                 &["3:1 unknown key in [workspace]; the keys here are: api_key_file"],
             ),

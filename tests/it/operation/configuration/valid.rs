@@ -8,6 +8,7 @@ use jiff::civil::time;
 use jiff::tz::TimeZone;
 use secrecy::ExposeSecret;
 use shopmirror::config::{Auth, Base, Condition, Config, ConfigError, KeySource, SinkKind, Start};
+use shopmirror::text::locale::Locale;
 use shopmirror_core::record::Route;
 
 use super::{WORKSPACE, folder, read};
@@ -47,6 +48,7 @@ auth = "x-api-key"
 businesses = ["34", 12, "12"]
 ca_file = "ca.pem"
 time_zone = "Europe/Berlin"
+locale = "de-DE"
 [budget]
 requests_per_minute = 600
 reserve = 0
@@ -112,6 +114,7 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     );
     assert_eq!(workspace.ca_file, Some(dir.path().join("ca.pem")));
     assert_eq!(workspace.time_zone.iana_name(), Some("Europe/Berlin"));
+    assert_eq!(workspace.locale, Locale::named("de-DE"));
     let machine = Base {
         time_zone: TimeZone::get("Asia/Tokyo").ok(),
         ..base

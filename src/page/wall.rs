@@ -1,0 +1,104 @@
+//! The page for a display on the wall of the shop: a few large numbers, no names, no amounts, no
+//! menu. It needs no script: a browser loads it again by itself.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use jiff::Timestamp;
+use maud::{DOCTYPE, Markup, html};
+
+use super::context::PageContext;
+use super::home::{clock_time, trouble};
+use super::text::{shown, zone_name};
+use super::viewer::Viewer;
+use crate::report::{Cell, Exactness, Home, Range};
+use crate::status::Health;
+use crate::text::locale::Locale;
+
+/// After how many seconds a browser loads the page again.
+const AGAIN: &str = "30";
+
+/// The page with the numbers as they are now.
+pub(super) async fn respond(State(context): State<Arc<PageContext>>, viewer: Viewer) -> Response {
+    let status = context.status().await;
+    let home = context.numbers(Range::Today).await;
+    let now = Timestamp::now();
+    let zone = &context.page.zone;
+    let mut problem = None;
+    match status {
+        None => problem = Some("The program does not answer.".to_owned()),
+        Some(status) if status.health != Health::Ok => {
+            problem = Some(trouble(&status, now, zone));
+        }
+        Some(_) => {}
+    }
+    let shop = shown(&context.shop());
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="refresh" content=(AGAIN);
+                title { (shop) }
+                link rel="icon" href="icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="page.css";
+            }
+            body.wall {
+                main {
+                    h1 dir="auto" { (shop) }
+                    @if let Some(problem) = &problem { p.health data-good="false" { (problem) } }
+                    @match &home {
+                        Some(home) => {
+                            (numbers(home, &viewer.locale))
+                            p.note {
+                                "As of " (clock_time(home.as_of, now, zone)) ", " (zone_name(zone))
+                            }
+                        }
+                        None => p { "The numbers cannot be read now: this page tries it again." }
+                    }
+                }
+            }
+        }
+    };
+    Html(page.into_string()).into_response()
+}
+
+fn numbers(home: &Home, locale: &Locale) -> Markup {
+    let now = &home.now;
+    let all = [
+        ("Taken in today", &home.taken_in.now),
+        ("Completed today", &home.completed.now),
+        ("New leads today", &home.leads.now),
+        ("Open repairs", &now.open.cell),
+        ("Ready for pickup", &now.ready.cell),
+        ("Overdue repairs", &now.overdue.cell),
+    ];
+    html! {
+        dl.wall {
+            @for (title, cell) in all {
+                div {
+                    dt { (title) }
+                    dd { (number(cell, locale)) }
+                }
+            }
+        }
+    }
+}
+
+/// A number with how sure it is.
+fn number(cell: &Cell, locale: &Locale) -> String {
+    let Some(value) = cell.number() else {
+        return "unknown".to_owned();
+    };
+    let whole = |value: f64| locale.whole(value.round() as i64);
+    match cell.exactness {
+        Exactness::Exact | Exactness::Unknown => whole(value),
+        Exactness::AtLeast => format!("≥ {}", whole(value)),
+        Exactness::AtMost => format!("≤ {}", whole(value)),
+        Exactness::About => format!("about {}", whole(value)),
+        Exactness::Between { upper } => format!("{} to {}", whole(value), whole(upper)),
+    }
+}
