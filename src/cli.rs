@@ -45,7 +45,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 use shopmirror_core::record::{Kind, Route};
 
 use crate::config::{Config, ConfigError};
@@ -168,7 +168,8 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
 #[must_use]
 pub fn main() -> ExitCode {
     completions::complete();
-    let cli = match Cli::try_parse() {
+    let matches = examples::in_help(Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // If even this cannot be printed, the exit code is all that is left.

@@ -1,4 +1,6 @@
-//! The examples of the manual pages: of each command the uses that people look for.
+//! The examples of the manual pages and of `--help`: of each command the uses that people look for.
+
+use clap::Command;
 
 /// Examples of one command: its words, and lines to type, each with what it does.
 type Examples = (
@@ -262,6 +264,31 @@ pub(super) const EXAMPLES: [Examples; 31] = [
         ],
     ),
 ];
+
+/// The command with the examples at the end of the `--help` of each command below it.
+pub(super) fn in_help(mut command: Command) -> Command {
+    for (path, lines) in EXAMPLES {
+        let mut text = String::from("Examples:");
+        for (line, meaning) in lines {
+            text += &format!("\n  {line}\n      {meaning}");
+        }
+        if !path.is_empty() {
+            command = added(command, path, text);
+        }
+    }
+    command
+}
+
+/// The command with a text at the end of the help of the one at `path` below it, if there is one.
+fn added(command: Command, path: &[&str], text: String) -> Command {
+    let Some((first, rest)) = path.split_first() else {
+        return command.after_long_help(text);
+    };
+    if command.find_subcommand(first).is_none() {
+        return command;
+    }
+    command.mut_subcommand(first, |below| added(below, rest, text))
+}
 
 /// The section of the manual page of a command; empty if it has none.
 pub(super) fn section(path: &[String]) -> String {
