@@ -18,6 +18,7 @@ mod forget;
 mod gaps;
 mod import;
 mod init;
+mod locale;
 mod log;
 mod logging;
 mod moment;

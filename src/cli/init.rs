@@ -1,17 +1,20 @@
 //! `init`: asks for the address and the key of a workspace, tries them, and writes the
 //! configuration and the key file.
 //!
-//! It never overwrites a file. If it fails or is cancelled, it leaves nothing behind.
+//! It never overwrites a file. If it fails or is cancelled, it leaves nothing behind. If the
+//! configuration exists, it changes only the keys that its options name.
 
 mod ask;
+mod change;
 mod files;
+mod shop;
 mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::ValueHint;
-use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::check::unit::Unit;
@@ -23,7 +26,9 @@ use super::{output, runtime};
 use crate::api::Class;
 use crate::config::{Config, KeySource, checked_key, workspace_address};
 use crate::poll::clock_advice;
-use files::Files;
+use change::Change;
+use files::{Contents, Files};
+use shop::{Shop, ShopArgs};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -33,10 +38,19 @@ pub(super) struct Args {
     /// A file that holds the API key; without it, init asks for the key
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key_file: Option<PathBuf>,
+    #[command(flatten)]
+    shop: ShopArgs,
 }
 
 /// Asks, tries, writes, and prints what happens next.
 pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCode> {
+    let place = Files::place(place);
+    let changes = changes(args)?;
+    if args.key_file.is_none() && !changes.is_empty() && place.is_file() {
+        change::apply(&place, &changes)?;
+        let path = output::plain(&place.display().to_string());
+        return output::text(&format!("changed  {path}\nnext: shopmirror check\n"));
+    }
     let files = Files::plan(place, args.key_file.as_deref())?;
     if !ask::is_possible() && (args.address.is_none() || args.key_file.is_none()) {
         return refuse(
@@ -58,16 +72,16 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
     // A thread may still wait for the terminal. From here on signals do not interrupt the writing.
     runtime.shutdown_background();
     let Answers {
-        config,
-        key,
+        contents,
         workspace,
     } = outcome?;
     output::text(&format!("ok     {}\n", output::plain(&workspace)))?;
-    let readers = match files.write(&config, &key)? {
+    let (group, new_files) = files.write(&contents)?;
+    let readers = match group {
         None => "(only you may read the key)",
         Some(_) => "(mode 0640, for the group of the folder)",
     };
-    for file in files.new_files() {
+    for file in new_files {
         let file = output::plain(&file.display().to_string());
         output::text(&format!("wrote  {file} {readers}\n"))?;
     }
@@ -78,9 +92,7 @@ pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCod
 
 /// The answers of the operator, which the workspace has accepted.
 struct Answers {
-    /// The text of the configuration.
-    config: String,
-    key: SecretString,
+    contents: Contents,
     /// How the workspace described itself.
     workspace: String,
 }
@@ -92,9 +104,7 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
         Some(text) => checked_address(text)?,
         None => checked_address(&ask::line(question).await?)?,
     };
-    let lang = std::env::var("LANG").ok();
-    let zone = TimeZone::system();
-    let text = text::config(&url, &files.key_name(), &zone, lang.as_deref());
+    let text = text::config(&url, &files.key_name(), None, &Shop::default());
     let config = Config::parse_file_text(&text, &files.config)?;
     let key = match &args.key_file {
         Some(path) => KeySource::File(path.clone()).read()?,
@@ -110,9 +120,10 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
     }
     let error = match workspace {
         Ok(workspace) => {
+            output::print_note(&format!("ok: {workspace}"));
+            let shop = shop::ask(&args.shop).await?;
             return Ok(Answers {
-                config: text,
-                key,
+                contents: contents(files, &url, key, shop)?,
                 workspace,
             });
         }
@@ -128,6 +139,57 @@ async fn ask_all(files: &Files, args: &Args) -> anyhow::Result<Answers> {
         exit::code_of_api(&error),
         format!("{text}; nothing was written"),
     )
+}
+
+/// What the files are to hold; refuses what would be no configuration.
+fn contents(
+    files: &Files,
+    url: &str,
+    key: SecretString,
+    mut shop: Shop,
+) -> anyhow::Result<Contents> {
+    let key_name = files.key_name();
+    // Without the login: its file is not there yet.
+    let text = text::config(url, &key_name, None, &shop);
+    Config::parse_file_text(&text, &files.config)
+        .context("an answer cannot be used, and nothing was written: run the same command again")?;
+    let login = shop.mail.as_mut().and_then(|mail| mail.login.take());
+    let mut login_name = None;
+    if login.is_some() {
+        login_name = Some(files.login_name());
+    }
+    Ok(Contents {
+        config: text::config(url, &key_name, login_name.as_deref(), &shop),
+        key,
+        login,
+    })
+}
+
+/// The keys that the options name.
+fn changes(args: &Args) -> anyhow::Result<Vec<Change>> {
+    let mut changes = Vec::new();
+    if let Some(address) = &args.address {
+        changes.push(Change {
+            section: "workspace",
+            key: "base_url",
+            value: checked_address(address)?,
+        });
+    }
+    if let Some(zone) = &args.shop.time_zone {
+        changes.push(Change {
+            section: "workspace",
+            key: "time_zone",
+            value: zone.clone(),
+        });
+    }
+    if let Some(currency) = &args.shop.currency {
+        changes.push(Change {
+            section: "reports",
+            key: "currency",
+            value: currency.clone(),
+        });
+    }
+    Ok(changes)
 }
 
 /// The command that starts the service, and the unit that watches its key, now and at each boot.

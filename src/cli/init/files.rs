@@ -1,4 +1,4 @@
-//! The two files that `init` writes: their places, their group and mode; both are written, or none.
+//! The files that `init` writes: their places, their group and mode; all are written, or none.
 //!
 //! Each file is written whole beside its place and then moved there, which fails if the place is
 //! taken. So no file is overwritten, and no reader sees half a file.
@@ -25,18 +25,31 @@ pub(super) struct Files {
     new_key: Option<PathBuf>,
 }
 
+/// What the files hold.
+pub(super) struct Contents {
+    pub(super) config: String,
+    pub(super) key: SecretString,
+    /// The login at the mail server, if there is one.
+    pub(super) login: Option<SecretString>,
+}
+
 impl Files {
+    /// The place of the configuration: the one that is named, or the usual one.
+    pub(super) fn place(named: Option<PathBuf>) -> PathBuf {
+        named.unwrap_or_else(usual_place)
+    }
+
     /// Chooses the places, and refuses those that are taken or cannot be written.
-    pub(super) fn plan(place: Option<PathBuf>, key_file: Option<&Path>) -> anyhow::Result<Self> {
-        let config = place.unwrap_or_else(usual_place);
+    pub(super) fn plan(config: PathBuf, key_file: Option<&Path>) -> anyhow::Result<Self> {
         let folder = folder_of(&config);
         refuse_folder(folder)?;
         if is_taken(&config) {
             return refuse(
                 USAGE,
                 format!(
-                    "{} exists already and is kept: edit it and run `shopmirror check`, or name \
-                     another file with --config",
+                    "{} exists already and is kept: edit it and run `shopmirror check`, change one \
+                     key with --address, --time-zone or --currency alone, or name another file with \
+                     --config",
                     config.display()
                 ),
             );
@@ -71,29 +84,49 @@ impl Files {
         key_name(&self.config)
     }
 
-    /// The files that [`Self::write`] writes.
-    pub(super) fn new_files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.new_key.iter().chain([&self.config])
+    /// The name of the file with the login at the mail server.
+    pub(super) fn login_name(&self) -> String {
+        login_name(&self.config)
     }
 
-    /// Writes both files durably, or none; returns the group that may read them, if there is one.
-    pub(super) fn write(&self, config: &str, key: &SecretString) -> anyhow::Result<Option<Gid>> {
+    /// Writes the files durably, or none; returns the group that may read them, if there is one,
+    /// and the files.
+    pub(super) fn write(&self, contents: &Contents) -> anyhow::Result<(Option<Gid>, Vec<PathBuf>)> {
         let folder = folder_of(&self.config);
         let group = group(folder)?;
         let key_mode = if group.is_none() { 0o600 } else { 0o640 };
+        let mut secrets = Vec::new();
         if let Some(path) = &self.new_key {
-            let text = format!("{}\n", key.expose_secret());
-            create(path, &text, key_mode, group)?;
+            let text = format!("{}\n", contents.key.expose_secret());
+            secrets.push((path.clone(), text));
         }
-        let written = create(&self.config, config, 0o640, group).and_then(|()| sync(folder));
-        if written.is_err()
-            && let Some(path) = &self.new_key
-        {
-            // A key without its configuration would only hinder the next try.
-            let _ = fs::remove_file(path);
+        if let Some(login) = &contents.login {
+            let path = folder.join(self.login_name());
+            secrets.push((path, login.expose_secret().to_owned()));
         }
-        written?;
-        Ok(group)
+        let mut new_files = Vec::new();
+        for (path, text) in &secrets {
+            if let Err(error) = create(path, text, key_mode, group) {
+                remove(&new_files);
+                return Err(error);
+            }
+            new_files.push(path.clone());
+        }
+        let written = create(&self.config, &contents.config, 0o640, group);
+        if let Err(error) = written.and_then(|()| sync(folder)) {
+            remove(&new_files);
+            return Err(error);
+        }
+        new_files.push(self.config.clone());
+        Ok((group, new_files))
+    }
+}
+
+/// Removes the secrets that were written: without the configuration they would only hinder the next
+/// try.
+fn remove(secrets: &[PathBuf]) {
+    for path in secrets {
+        let _ = fs::remove_file(path);
     }
 }
 
@@ -112,6 +145,14 @@ fn key_name(config: &Path) -> String {
     match config.file_stem().and_then(|stem| stem.to_str()) {
         Some("shopmirror") | None => "api-key".to_owned(),
         Some(name) => format!("{name}-key"),
+    }
+}
+
+/// `mail-login` beside `shopmirror.toml`, `NAME-mail-login` beside `NAME.toml`.
+fn login_name(config: &Path) -> String {
+    match config.file_stem().and_then(|stem| stem.to_str()) {
+        Some("shopmirror") | None => "mail-login".to_owned(),
+        Some(name) => format!("{name}-mail-login"),
     }
 }
 

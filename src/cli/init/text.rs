@@ -2,28 +2,32 @@
 
 use std::path::Path;
 
-use jiff::tz::TimeZone;
-
-use crate::text::locale::Locale;
+use super::shop::Shop;
 
 const EXAMPLES: &str = "# config.example.toml shows a sink of each type. Both are in \
                         /usr/share/doc/shopmirror if a package was installed.";
 
-/// A configuration that mirrors a workspace and forwards nothing.
+/// A configuration that mirrors a workspace and forwards nothing. `login_name` is the file with the
+/// login at the mail server, if there is one.
 pub(super) fn config(
     base_url: &str,
     key_name: &str,
-    zone: &TimeZone,
-    lang: Option<&str>,
+    login_name: Option<&str>,
+    shop: &Shop,
 ) -> String {
-    let locale = match lang.and_then(locale_name) {
-        Some(name) => format!("locale = \"{name}\""),
+    let zone = match &shop.time_zone {
+        Some(name) => format!("time_zone = {}", quoted(name)),
+        None => "#time_zone = \"Europe/Berlin\"".to_owned(),
+    };
+    let locale = match &shop.locale {
+        Some(name) => format!("locale = {}", quoted(name)),
         None => "#locale = \"de-DE\"".to_owned(),
     };
-    let zone = match zone.iana_name() {
-        Some(name) if !zone.is_unknown() => format!("time_zone = \"{name}\""),
-        _ => "#time_zone = \"Europe/Berlin\"".to_owned(),
+    let currency = match &shop.currency {
+        Some(currency) => format!("[reports]\ncurrency = {}", quoted(currency)),
+        None => "#[reports]\n#currency = \"EUR\"".to_owned(),
     };
+    let alerts = alerts(shop, login_name);
     format!(
         r#"# Made by `shopmirror init`. Every other key has a default: docs/reference.md lists them,
 {EXAMPLES}
@@ -38,6 +42,9 @@ api_key_file = "{key_name}"
 # How the page, mails and Excel files write numbers and days.
 {locale}
 
+# What amounts are in.
+{currency}
+
 # A status page for this machine: remove the # before both lines.
 #[status]
 #listen = "127.0.0.1:7780"
@@ -46,15 +53,40 @@ api_key_file = "{key_name}"
 #[sinks.audit]
 #type = "file"
 #path = "audit.ndjson"
+{alerts}"#
+    )
+}
+
+/// The sink of alerts; nothing without a mail address.
+fn alerts(shop: &Shop, login_name: Option<&str>) -> String {
+    let Some(mail) = &shop.mail else {
+        return String::new();
+    };
+    let to = quoted(&mail.to);
+    let server = quoted(&mail.server);
+    let login = match login_name {
+        Some(name) => format!("login_file = {}\n", quoted(name)),
+        None => String::new(),
+    };
+    format!(
+        r#"
+[alerts]
+sink = "mail"
+
+# Alerts by mail. Of changes it gets only the rarest kind.
+[sinks.mail]
+type = "email"
+server = {server}
+{login}from = {to}
+to = [{to}]
+changes = ["forgotten"]
 "#
     )
 }
 
-/// The name of a locale that is known, as the configuration has it: `de_DE.UTF-8` is `de-DE`.
-fn locale_name(lang: &str) -> Option<String> {
-    Locale::named(lang)?;
-    let name = lang.split(['.', '@']).next()?;
-    Some(name.replace('_', "-"))
+/// A text as TOML.
+fn quoted(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
 }
 
 /// The next steps: `start` is the command that starts the service, if there is one.

@@ -286,6 +286,13 @@ async fn a_key_that_is_typed_is_not_shown_and_a_wrong_one_leaves_nothing_behind(
         terminal.type_line(workspace.base_url());
         terminal.until("Automation key").await;
         terminal.type_line(typed);
+        if code == 0 {
+            // Enter takes what is usual.
+            for question in ["Currency of the shop", "Mail address for alerts"] {
+                terminal.until(question).await;
+                terminal.type_line("");
+            }
+        }
         assert_eq!(terminal.end().await, Some(code), "{}", terminal.shown());
         assert!(!terminal.shown().contains(typed), "{}", terminal.shown());
         assert!(terminal.shows_typing());
@@ -297,6 +304,57 @@ async fn a_key_that_is_typed_is_not_shown_and_a_wrong_one_leaves_nothing_behind(
             _ => assert_eq!(empty.names(), [""; 0]),
         }
     }
+}
+
+#[tokio::test]
+async fn init_asks_for_zone_currency_and_alert_mail_and_later_changes_one_key_alone() {
+    let workspace = Workspace::start().await;
+    let empty = Empty::new("");
+    let mut init = empty.command(&[], &["--config", "shopmirror.toml", "init"]);
+    init.env("TZ", "UTC");
+    let mut terminal = Terminal::start(&init);
+    for (question, answer) in [
+        ("Address of the workspace", workspace.base_url()),
+        ("Automation key", &workspace.sandbox.automation_key()),
+        ("Time zone of the shop", "Berlin"),
+        ("write a name such as", "Europe/Berlin"),
+        ("Currency of the shop", "EUR"),
+        ("Mail address for alerts", "boss"),
+        ("write it as in", "boss@example.com"),
+        ("Mail server", "smtp.example.com"),
+        ("User name at the mail server", "desk"),
+        ("Password at the mail server", "CANARY-password"),
+    ] {
+        terminal.until(question).await;
+        terminal.type_line(answer);
+    }
+    assert_eq!(terminal.end().await, Some(0), "{}", terminal.shown());
+    assert!(!terminal.shown().contains("CANARY"), "{}", terminal.shown());
+    assert_eq!(empty.names(), ["api-key", "mail-login", "shopmirror.toml"]);
+    let login = fs::read_to_string(empty.path("mail-login")).unwrap();
+    assert_eq!(login, "desk\nCANARY-password\n");
+    assert_eq!(
+        fs::metadata(empty.path("mail-login")).unwrap().mode() & 0o777,
+        0o600
+    );
+    let written = fs::read_to_string(empty.path("shopmirror.toml")).unwrap();
+    for line in [
+        "time_zone = \"Europe/Berlin\"\n",
+        "[reports]\ncurrency = \"EUR\"\n",
+        "[alerts]\nsink = \"mail\"\n",
+        "to = [\"boss@example.com\"]\n",
+    ] {
+        assert!(written.contains(line), "{line}: {written}");
+    }
+    let output = ended(empty.command(&[], &["check", "--offline"])).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+
+    let output = empty.init(&["--currency", "CHF"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let changed = fs::read_to_string(empty.path("shopmirror.toml")).unwrap();
+    assert_eq!(changed, written.replace("\"EUR\"", "\"CHF\""));
+    let output = empty.init(&["--time-zone", "Berlin"]).await;
+    assert_eq!(output.status.code(), Some(64), "{}", said(&output));
 }
 
 #[tokio::test]
