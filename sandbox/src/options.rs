@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::formats::DateFormats;
 use super::shop::Shop;
@@ -22,9 +23,10 @@ pub struct Options {
     pub date_formats: DateFormats,
     /// The file that keeps what clients and the portal put in; only [`Sandbox::open`] uses it.
     pub state_file: Option<PathBuf>,
-    /// Whether the shop was calm before the start, for months, so that reports have weeks to show.
-    /// Without it the past is as busy as the rest, and short.
-    pub long_past: bool,
+    /// A past of months in the shop hours of this zone, with a late and an unpaid repair here and
+    /// there. From the start on the shop is open, and as busy as one can follow. Without it the past
+    /// is short and as busy as the rest.
+    pub past_in: Option<TimeZone>,
     /// Where its clock starts; `None`: always at the same time.
     pub start: Option<Timestamp>,
 }
@@ -38,7 +40,7 @@ impl Default for Options {
             requests_per_minute: 60,
             date_formats: DateFormats::default(),
             state_file: None,
-            long_past: false,
+            past_in: None,
             start: None,
         }
     }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use fastrand::Rng;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -77,6 +78,8 @@ struct Pace {
     between_steps: f64,
     history: f64,
     imports: bool,
+    /// Whether some repairs are late, and some are not paid at the counter.
+    has_late_and_unpaid: bool,
 }
 
 impl Shop {
@@ -101,19 +104,30 @@ impl Shop {
             between_steps,
             history,
             imports,
+            has_late_and_unpaid: false,
         }
     }
 }
 
 impl Pace {
-    /// Some ten customers a day for four months, and repairs that take days.
+    /// Some 25 customers a day for more than two months, and repairs that take days.
     const fn long_past(self) -> Self {
         Self {
-            between_arrivals: 3600.0,
+            between_arrivals: 1800.0,
             between_steps: 9000.0,
-            history: 120.0 * 86_400.0,
+            history: 70.0 * 86_400.0,
             imports: false,
+            has_late_and_unpaid: true,
             ..self
+        }
+    }
+
+    /// Something to watch after a long past: ten minutes bring as many customers as half a day.
+    const fn after_long_past(self) -> Self {
+        Self {
+            between_arrivals: 45.0,
+            between_steps: 240.0,
+            ..self.long_past()
         }
     }
 }
@@ -171,16 +185,19 @@ impl Growth {
     /// A shop that has existed for a while at `start`, with its history in `records`.
     pub(super) fn new(
         shop: Shop,
-        long_past: bool,
+        past_in: Option<&TimeZone>,
         seed: u64,
         start: Timestamp,
         records: &mut Records,
     ) -> Self {
         let pace = shop.pace();
-        let past = if long_past { pace.long_past() } else { pace };
+        let (past, day) = match past_in {
+            Some(zone) => (pace.long_past(), Day::in_zone(start, zone)),
+            None => (pace, Day::new(start)),
+        };
         let first = later(start, -past.history);
         let mut growth = Self {
-            day: Day::new(start),
+            day,
             rng: Rng::with_seed(seed),
             queue: BTreeMap::new(),
             queued: 0,
@@ -199,7 +216,7 @@ impl Growth {
                     business: *business,
                 },
             );
-            if pace.imports {
+            if past.imports {
                 let at = growth.day.next_import(start);
                 growth.expect(
                     at,
@@ -210,8 +227,8 @@ impl Growth {
             }
         }
         growth.advance(start, records);
-        if long_past {
-            growth.quicken(pace, start);
+        if past_in.is_some() {
+            growth.quicken(pace.after_long_past(), start);
         }
         growth
     }
@@ -328,13 +345,13 @@ mod tests {
 
     const START: Timestamp = Timestamp::UNIX_EPOCH;
 
-    fn growth(shop: Shop, long_past: bool, records: &mut Records) -> Growth {
-        Growth::new(shop, long_past, 7, START, records)
+    fn growth(shop: Shop, past_in: Option<&TimeZone>, records: &mut Records) -> Growth {
+        Growth::new(shop, past_in, 7, START, records)
     }
 
     fn grown(shop: Shop, seconds: f64, steps: u32) -> Records {
         let mut records = Records::new([1; 6], DateFormats::default());
-        let mut growth = growth(shop, false, &mut records);
+        let mut growth = growth(shop, None, &mut records);
         for step in 1..=steps {
             growth.advance(
                 later(START, seconds * f64::from(step) / f64::from(steps)),
@@ -380,7 +397,7 @@ mod tests {
     #[test]
     fn a_long_past_spreads_a_page_over_weeks_and_the_shop_is_busy_afterwards() {
         let mut records = Records::new([1; 6], DateFormats::default());
-        let mut growth = growth(Shop::Busy, true, &mut records);
+        let mut growth = growth(Shop::Busy, Some(&TimeZone::UTC), &mut records);
         for route in Route::ALL {
             assert!(records.len(route) > 100, "{} {route}", records.len(route));
         }
@@ -394,10 +411,24 @@ mod tests {
         };
         let oldest = at(&jobs[jobs.len() - 100]);
         let days = START.duration_since(oldest).as_secs() / 86_400;
-        assert!((7..60).contains(&days), "{days}");
-        growth.advance(later(START, 60.0), &mut records);
+        assert!((4..60).contains(&days), "{days}");
+        let day_before = later(START, -86_400.0);
+        let in_a_day = jobs.iter().filter(|job| at(job) > day_before).count();
+        growth.advance(later(START, 600.0), &mut records);
         let more = records.len(Route::Jobs) - jobs.len();
-        assert!((3..40).contains(&more), "{more} in a minute");
+        assert!((3..40).contains(&more), "{more} in ten minutes");
+        assert!(more < 3 * in_a_day, "{more} after {in_a_day} in a day");
+        let sum = |job: &Value, field: &str| job[field].as_f64().unwrap();
+        let is_completed = |job: &&Value| job["status_stage"] == "completed";
+        let is_unpaid = |job: &Value| sum(job, "paid_amount") < sum(job, "total_amount");
+        assert!(jobs.iter().filter(is_completed).any(is_unpaid));
+        let today = START.strftime("%Y-%m-%d").to_string();
+        let is_late = |job: &Value| {
+            let promised = job["estimated_delivery"].as_str();
+            job["status_stage"] == "open" && promised.is_some_and(|day| *day < *today)
+        };
+        let late = jobs.iter().filter(|job| is_late(job)).count();
+        assert!((1..12).contains(&late), "{late} are late");
     }
 
     #[test]
@@ -461,7 +492,7 @@ mod tests {
     #[test]
     fn a_pause_holds_everything_back_and_loses_nothing() {
         let mut records = Records::new([1; 6], DateFormats::default());
-        let mut growth = growth(Shop::Busy, false, &mut records);
+        let mut growth = growth(Shop::Busy, None, &mut records);
         let before = records.len(Route::JobStatusChanges);
         growth.pause(START, true);
         growth.advance(later(START, 500.0), &mut records);

@@ -80,7 +80,7 @@ impl Inner {
         let mut records = Records::new(first_ids, options.date_formats.clone());
         let growth = Growth::new(
             options.shop,
-            options.long_past,
+            options.past_in.as_ref(),
             options.seed,
             start,
             &mut records,

@@ -1,7 +1,10 @@
 //! `demo`: shows everything at work with one command, on loopback only.
 //!
 //! The sandbox is the workspace. The daemon polls it as it would poll a real one, within 60
-//! requests per minute, and forwards to a file.
+//! requests per minute, and forwards to a file and to a webhook receiver of the demo. Its past has
+//! one gap, which is explained and accepted, so that health is green.
+
+mod receiver;
 
 use std::fs;
 use std::io::Write;
@@ -18,11 +21,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::output::{self, Output};
-use super::{log, logging, read_config, run, runtime};
+use super::{locale, log, logging, read_config, run, runtime};
 use crate::api::decode;
 use crate::config::Config;
 use crate::daemon::{self, Signals};
-use crate::store::{PollFacts, Reader, Store};
+use crate::store::{Operator, PollFacts, Reader, Store};
 use ::sandbox::{self, Options, Sandbox, Shop};
 
 /// The most records on a page of the past, and the number of new records on each page. Pages
@@ -30,6 +33,8 @@ use ::sandbox::{self, Options, Sandbox, Shop};
 /// is the whole list of its time.
 const PAST_PAGE: u32 = 100;
 const PAST_STEP: usize = 80;
+/// Why the past has a gap.
+const GAP_NOTE: &str = "made by the demo, as if this machine had been off then";
 /// How often to check for new changes to print.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
@@ -54,27 +59,42 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let base_url = format!("http://{}/api", listener.local_addr()?);
         // A port that is free now, for the daemon to open.
         let page = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
+        let hooks = TcpListener::bind("127.0.0.1:0").await?;
+        let addresses = Addresses {
+            base_url,
+            page,
+            hooks: hooks.local_addr()?,
+        };
         let sandbox = Sandbox::new(Options {
             shop: Shop::Busy,
-            long_past: true,
+            past_in: Some(jiff::tz::TimeZone::system()),
             start: Some(jiff::Timestamp::now()),
             ..Options::default()
         });
         let stop = CancellationToken::new();
         let serving = tokio::spawn(sandbox::serve(listener, sandbox.clone(), stop.clone()));
-        let config = configure(&dir, &base_url, page, &sandbox.automation_key())?;
+        let receiving = tokio::spawn(receiver::serve(hooks, stop.clone()));
+        let config = configure(&dir, &addresses, &sandbox.automation_key())?;
         let before = store_past(&config.store.path, &sandbox).await?;
-        introduce(&dir, &base_url, page)?;
+        introduce(&dir, &addresses)?;
         let ended = work(config, &dir, before, args.time).await;
         stop.cancel();
         serving.await??;
+        receiving.await??;
         ended?;
         output::text(&format!("\nThe folder is kept: {}\n", dir.display()))
     })
 }
 
-/// Stores the past of the shop, as if it had been polled since its first day; returns the number of
-/// changes that the log has then.
+/// Where the parts of the demo listen.
+struct Addresses {
+    base_url: String,
+    page: SocketAddr,
+    hooks: SocketAddr,
+}
+
+/// Stores the past of the shop, as if it had been polled since its first day but for one gap of
+/// leads; returns the number of changes that the log has then.
 async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
     let store = Store::open(path)?;
     for route in Route::ALL {
@@ -89,7 +109,11 @@ async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
         let truth = sandbox.truth(sandbox_route);
         // Counted from the end, so that the last page is a full one: the first poll is compared
         // with it.
-        let ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
+        let mut ends: Vec<usize> = (1..=truth.len()).rev().step_by(PAST_STEP).collect();
+        if route == Route::Leads && ends.len() > 4 {
+            // The pages beside it share no record.
+            ends.remove(ends.len() / 2);
+        }
         for end in ends.into_iter().rev() {
             let past = truth[end.saturating_sub(PAST_PAGE as usize)..end]
                 .iter()
@@ -109,6 +133,7 @@ async fn store_past(path: &Path, sandbox: &Sandbox) -> anyhow::Result<i64> {
     }
     let last = store.seq();
     store.close().await?;
+    Operator::open(path)?.accept_gaps(None, Some(GAP_NOTE))?;
     Ok(last)
 }
 
@@ -118,8 +143,17 @@ fn created_at(record: &str) -> Option<jiff::Timestamp> {
 }
 
 /// Writes a configuration like a real one, and reads it as `run` does.
-fn configure(dir: &Path, base_url: &str, page: SocketAddr, key: &str) -> anyhow::Result<Config> {
+fn configure(dir: &Path, addresses: &Addresses, key: &str) -> anyhow::Result<Config> {
     write(&dir.join("api-key"), key)?;
+    let Addresses {
+        base_url,
+        page,
+        hooks,
+    } = addresses;
+    let currency = match locale::currency() {
+        Some(currency) => format!("[reports]\ncurrency = \"{currency}\"\n\n"),
+        None => String::new(),
+    };
     let path = dir.join("shopmirror.toml");
     let text = format!(
         r#"# Made by `shopmirror demo`: the workspace is a sandbox on this machine.
@@ -138,11 +172,15 @@ path = "mirror.db"
 listen = "{page}"
 show_records = true
 
-[sinks.audit]
+{currency}[sinks.audit]
 type = "file"
 path = "audit.ndjson"
 changes = ["baseline", "created", "updated", "gap"]
 start = "beginning"
+
+[sinks.hook]
+type = "webhook"
+url = "http://{hooks}/hook"
 "#
     );
     write(&path, &text)?;
@@ -159,22 +197,31 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn introduce(dir: &Path, base_url: &str, page: SocketAddr) -> anyhow::Result<ExitCode> {
+fn introduce(dir: &Path, addresses: &Addresses) -> anyhow::Result<ExitCode> {
+    let Addresses {
+        base_url,
+        page,
+        hooks,
+    } = addresses;
     let dir = dir.display();
     // As it was called, because it may not be in PATH.
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "shopmirror".to_owned());
     output::text(&format!(
-        "status page   http://{page}/\n\n\
+        "status page   http://{page}/\n\
+         webhooks      http://{hooks}/\n\n\
          A simulated shop is running at {base_url}; shopmirror polls it at most 60 times a \
-         minute\n\n\
+         minute.\n\
+         Repairs that wait for a part are late, and some were taken home on account and are unpaid.\n\
+         The past has one gap of leads, which is explained and accepted: see `gaps`.\n\n\
          database        {dir}/mirror.db\n\
          change log      {dir}/audit.ndjson (one change per line)\n\
          configuration   {dir}/shopmirror.toml\n\n\
          Try these commands while it runs:\n\
          \x20 sqlite3 -readonly {dir}/mirror.db 'select id, name, status_stage from leads'\n\
          \x20 {program} --config {dir}/shopmirror.toml status\n\
+         \x20 {program} --config {dir}/shopmirror.toml gaps\n\
          \x20 {program} --config {dir}/shopmirror.toml log --follow\n\n"
     ))
 }

@@ -6,11 +6,21 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::day::later;
 use super::people::{self, Device, Person};
 use super::{Event, Growth};
 use crate::fields::Fields;
 use crate::records::{Records, Row};
 use crate::route::Route;
+
+/// Days until a repair is promised, where repairs take days.
+const PROMISED_DAYS: f64 = 3.0;
+/// One repair of so many waits for a part.
+const WAITS_FOR_PART: usize = 97;
+/// A repair that waits for a part takes so many times as long.
+const WITH_PART: f64 = 60.0;
+/// One repair of so many is taken home on account.
+const ON_ACCOUNT: usize = 151;
 
 const MODES: &[&str] = &["Card", "Cash", "Bank transfer", "UPI"];
 
@@ -143,7 +153,15 @@ impl Growth {
             .with("comment", comment);
         self.create(records, Route::JobStatusChanges, this.business, at, change);
         if stage != Stage::Gone {
-            let next = self.wait(at, self.pace.between_steps);
+            let mean = self.pace.between_steps;
+            let waits_for_part = stage == Stage::InRepair
+                && self.pace.has_late_and_unpaid
+                && repair % WAITS_FOR_PART == 7;
+            let next = if waits_for_part {
+                self.day.after(at, mean * WITH_PART)
+            } else {
+                self.wait(at, mean)
+            };
             self.expect(next, Event::Step { repair });
         }
     }
@@ -154,12 +172,17 @@ impl Growth {
             Stage::Received => {
                 let total = 100 * self.rng.i64(25..900) + 95;
                 self.repairs[repair].total = total;
+                let promised = if self.pace.has_late_and_unpaid {
+                    later(at, PROMISED_DAYS * 86_400.0)
+                } else {
+                    at
+                };
                 let changes = [
                     ("total_amount", money(total)),
                     ("assigned_to", people::staff(&mut self.rng).into()),
                     (
                         "estimated_delivery",
-                        at.strftime("%Y-%m-%d").to_string().into(),
+                        promised.strftime("%Y-%m-%d").to_string().into(),
                     ),
                 ];
                 self.edit(records, place, at, changes);
@@ -184,7 +207,10 @@ impl Growth {
             }
             Stage::Ready => {
                 let rest = self.repairs[repair].total - self.repairs[repair].paid;
-                self.pay(at, repair, rest, records);
+                let is_on_account = self.pace.has_late_and_unpaid && repair % ON_ACCOUNT == 11;
+                if !is_on_account {
+                    self.pay(at, repair, rest, records);
+                }
                 self.enter(at, repair, Stage::Gone, Value::Null, records);
             }
             Stage::Gone => {}

@@ -16,7 +16,8 @@ fn is_complete(dir: &Path) -> bool {
     };
     let tables = Route::ALL.map(|route| route.segment().replace('-', "_"));
     let counts = tables.map(|table| format!("SELECT count(*) FROM \"{table}\""));
-    let delivered = "SELECT delivered FROM _sinks WHERE name = 'audit'".to_owned();
+    let delivered =
+        ["audit", "hook"].map(|sink| format!("SELECT delivered FROM _sinks WHERE name = '{sink}'"));
     let number = |sql: String| {
         store
             .query_row(&sql, [], |row| row.get::<_, i64>(0))
@@ -24,7 +25,7 @@ fn is_complete(dir: &Path) -> bool {
     };
     counts
         .into_iter()
-        .chain([delivered])
+        .chain(delivered)
         .all(|sql| number(sql) > 0)
 }
 
@@ -67,6 +68,13 @@ async fn the_demo_fills_all_six_tables_and_delivers_and_its_commands_work() {
         .await
         .json();
     assert!(listed[0]["record"]["status_stage"].is_string(), "{listed}");
+    let config = at("shopmirror.toml");
+    let gaps = place
+        .run(["--config", &config, "gaps", "--json"])
+        .await
+        .json();
+    assert_eq!(gaps[0]["state"], "accepted", "{gaps}");
+    assert!(gaps[0]["note"].is_string() && gaps[1].is_null(), "{gaps}");
     demo.signal(Signal::INT);
     let (code, said) = demo.ended().await;
     let out = std::fs::read_to_string(place.path("followed")).unwrap();
