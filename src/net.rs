@@ -5,6 +5,7 @@ pub mod body;
 pub mod connections;
 pub mod http;
 pub mod lookup;
+mod pem;
 pub mod problem;
 pub mod retry_after;
 #[cfg(feature = "s3")]

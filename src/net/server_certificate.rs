@@ -3,20 +3,17 @@
 //! Both are files that another program renews. They are read again when they change; a pair that
 //! cannot be used leaves the last good one in use.
 
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::files::read;
+use super::pem::{self, PemProblem};
 
 /// How often the files are checked. A pair is read once both files have stayed the same for as
 /// long.
@@ -49,20 +46,6 @@ pub enum CertificateError {
          server first, and name the key that it was made for"
     )]
     Pair(#[from] rustls::Error),
-}
-
-/// What is wrong with a file.
-#[derive(Debug, thiserror::Error)]
-pub enum PemProblem {
-    /// It cannot be read.
-    #[error(transparent)]
-    Read(#[from] io::Error),
-    /// Its text is not PEM.
-    #[error(transparent)]
-    Pem(#[from] pem::Error),
-    /// It is empty, or has only keys.
-    #[error("it holds no certificate")]
-    NoCertificate,
 }
 
 /// The certificate that is served, and the files that it came from.
@@ -143,14 +126,14 @@ impl ServerCertificate {
 
 impl Files {
     fn load(&self) -> Result<Arc<ServerConfig>, CertificateError> {
-        let certificates = match certificates(&self.certificate) {
+        let certificates = match pem::certificates(&self.certificate, BYTES_MAX) {
             Ok(certificates) => certificates,
             Err(problem) => {
                 let path = self.certificate.clone();
                 return Err(CertificateError::Certificate { path, problem });
             }
         };
-        let key = match private_key(&self.key) {
+        let key = match pem::private_key(&self.key, BYTES_MAX) {
             Ok(key) => key,
             Err(problem) => {
                 let path = self.key.clone();
@@ -186,21 +169,4 @@ fn stamp(path: &Path) -> Option<Stamp> {
         size: found.len(),
         changed_at: (found.ctime(), found.ctime_nsec()),
     })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, PemProblem> {
-    let text = read::bytes(path, BYTES_MAX)?;
-    let mut certificates = Vec::new();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        certificates.push(certificate?);
-    }
-    if certificates.is_empty() {
-        return Err(PemProblem::NoCertificate);
-    }
-    Ok(certificates)
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemProblem> {
-    let text = read::secret_text(path, BYTES_MAX)?;
-    Ok(PrivateKeyDer::from_pem_slice(text.as_bytes())?)
 }

@@ -5,7 +5,6 @@
 //! no request automatically: each of these could carry a secret to another host or escape the budget.
 //! TLS is rustls with `ring`, which builds much faster than `aws-lc-rs`.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,12 +12,10 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder};
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::{self, PemObject};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::pem::{self, PemProblem};
 use super::verifier::FileVerifier;
-use crate::files::read;
 
 /// Makes `ring` the provider of every library that does not choose one.
 pub fn use_ring() {
@@ -72,34 +69,15 @@ pub enum TlsError {
 /// What is wrong with a file of certificate authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesProblem {
-    /// It cannot be read.
+    /// It cannot be read, or holds no certificate.
     #[error(transparent)]
-    Read(#[from] io::Error),
-    /// Its text is not PEM.
-    #[error(transparent)]
-    Pem(#[from] pem::Error),
+    Pem(#[from] PemProblem),
     /// A certificate in it cannot be read.
     #[error("a certificate in it cannot be read: {0}")]
     Certificate(#[from] rustls::Error),
     /// None of its certificates can be an authority.
     #[error("none of its certificates can be used: {0}")]
     Unusable(#[from] VerifierBuilderError),
-    /// It is empty, or has only keys.
-    #[error("it holds no certificate")]
-    NoCertificate,
-}
-
-/// The certificates in a PEM file, at least one.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, AuthoritiesProblem> {
-    let text = read::bytes(path, CERTIFICATES_MAX)?;
-    let mut certificates = Vec::new();
-    for certificate in CertificateDer::pem_slice_iter(&text) {
-        certificates.push(certificate?);
-    }
-    if certificates.is_empty() {
-        return Err(AuthoritiesProblem::NoCertificate);
-    }
-    Ok(certificates)
 }
 
 /// Verifies servers by the certificates in a PEM file: as authorities, and as those of servers.
@@ -114,7 +92,7 @@ pub fn file_verifier(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, TlsErro
 }
 
 fn read_verifier(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, AuthoritiesProblem> {
-    let certificates = certificates(path)?;
+    let certificates = pem::certificates(path, CERTIFICATES_MAX)?;
     let mut roots = RootCertStore::empty();
     for certificate in &certificates {
         roots.add(certificate.clone())?;
