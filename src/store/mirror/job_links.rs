@@ -460,8 +460,8 @@ pub(in crate::store) fn job_of(
 
 #[cfg(test)]
 mod tests {
-    use crate::store::Reader;
     use crate::store::fixtures::{self, Poll, page};
+    use crate::store::{Reader, Store};
     use shopmirror_core::record::{PollerId, Route};
 
     /// The link that is found if payments have these fields, and jobs these numbers and ids from 1
@@ -533,24 +533,33 @@ mod tests {
         );
     }
 
+    /// Stores a page of a business.
+    async fn show(
+        store: &Store,
+        route: Route,
+        business: &'static str,
+        second: i64,
+        records: &[String],
+    ) {
+        let poller = PollerId {
+            route,
+            business: Some(business.to_owned()),
+        };
+        let poll = Poll {
+            business: Some(business),
+            served: Some(business),
+            ..Poll::at(second)
+        };
+        let facts = poll.facts(store);
+        let page = page(records);
+        store.store_page(poller, page, facts, None).await.unwrap();
+    }
+
     #[tokio::test]
     async fn a_job_that_was_moved_keeps_the_status_changes_that_it_left_behind() {
         let (_dir, store) = fixtures::open();
-        let shows = async |route, business: &'static str, second, records: Vec<String>| {
-            let poller = PollerId {
-                route,
-                business: Some(business.to_owned()),
-            };
-            let poll = Poll {
-                business: Some(business),
-                served: Some(business),
-                ..Poll::at(second)
-            };
-            let facts = poll.facts(&store);
-            store
-                .store_page(poller, page(&records), facts, None)
-                .await
-                .unwrap();
+        let shows = async |route, business, second, records: Vec<String>| {
+            show(&store, route, business, second, &records).await;
         };
         let job = |id: i64| {
             format!(r#"{{"id":{id},"job_number":"R-{id}","status":"Ready","status_stage":"open"}}"#)
@@ -598,19 +607,8 @@ mod tests {
     async fn a_job_that_only_a_record_of_another_business_names_was_moved_there() {
         for (number_of_other, business) in [(500, "2"), (30, "1")] {
             let (_dir, store) = fixtures::open();
-            let shows = async |route, business: &'static str, second, records: Vec<String>| {
-                let poller = PollerId {
-                    route,
-                    business: Some(business.to_owned()),
-                };
-                let poll = Poll {
-                    business: Some(business),
-                    served: Some(business),
-                    ..Poll::at(second)
-                };
-                let facts = poll.facts(&store);
-                let page = page(&records);
-                store.store_page(poller, page, facts, None).await.unwrap();
+            let shows = async |route, business, second, records: Vec<String>| {
+                show(&store, route, business, second, &records).await;
             };
             let job = |id: i64, number: i64| {
                 format!(
