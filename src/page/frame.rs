@@ -18,12 +18,7 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (shown(title)) ": " (shop) }
-                link rel="icon" href="icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="page.css";
+                (head(&format!("{}: {shop}", shown(title)), ""))
                 @if is_live {
                     script src="page.js" defer {}
                     noscript { meta http-equiv="refresh" content="30"; }
@@ -52,6 +47,19 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
         }
     };
     Html(page.into_string())
+}
+
+/// What the head of every document has. `root` is the folder of the page's style, relative to the
+/// document.
+pub(super) fn head(title: &str, root: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) }
+        link rel="icon" href={ (root) "icon.svg" } type="image/svg+xml";
+        link rel="stylesheet" href={ (root) "page.css" };
+    }
 }
 
 /// The links between the pages.

@@ -245,23 +245,22 @@ impl HomeView<'_> {
     /// The address of the records that a card counts; of its report, if no record may be shown.
     fn rows_of_card(&self, report: &str, from: &str, to: &str) -> String {
         let days = [("from", from), ("to", to)];
+        let of_report = link("report", &[&[("name", report)], &days[..]].concat());
+        if !self.context.shows_records() {
+            return of_report;
+        }
         let created = [("created.from", from), ("created.to", to)];
-        let shows_records = self.context.shows_records();
         match report {
-            "intake" if shows_records => {
-                self.repairs_link(&[&[("state", "taken_in")], &days[..]].concat())
-            }
-            "turnaround-by-brand" if shows_records => {
+            "intake" => self.repairs_link(&[&[("state", "taken_in")], &days[..]].concat()),
+            "turnaround-by-brand" => {
                 self.repairs_link(&[&[("state", "completed")], &days[..]].concat())
             }
-            "payments" if shows_records => {
+            "payments" => {
                 let payments = [("route", "payments"), ("kind.not", "void")];
                 link("records", &[&payments[..], &created].concat())
             }
-            "leads" if shows_records => {
-                link("records", &[&[("route", "leads")], &created[..]].concat())
-            }
-            _ => link("report", &[&[("name", report)], &days[..]].concat()),
+            "leads" => link("records", &[&[("route", "leads")], &created[..]].concat()),
+            _ => of_report,
         }
     }
 

@@ -31,14 +31,6 @@ impl TableLinks for RecordLinks {
     fn record(&self, route: Route, id: &str) -> Option<String> {
         Some(record_link(route, id))
     }
-
-    fn sorted(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
-        None
-    }
 }
 
 /// The page of a technician.
@@ -50,16 +42,6 @@ pub(super) fn one(
 ) -> Result<Response, NotShown> {
     let name = query.name.as_str();
     let now = Timestamp::now();
-    let ask = |reader: &mut Reader, report: &str, question: Question| {
-        let report = report::find(report, None)?;
-        report::answer(reader, &report, &question, &context.page.zone, now)
-    };
-    let set = |state: &str| {
-        let pairs = [("person", name), ("state", state)];
-        pairs
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .to_vec()
-    };
     let days = Range::Last30Days.days(now.to_zoned_datetime(context.page.zone.clone()).date());
     let of_days = Question {
         from: Some(days.from),
@@ -68,12 +50,12 @@ pub(super) fn one(
         ..Question::default()
     };
     let open = Question {
-        set: set("open"),
+        set: repairs_of(name, "open"),
         locale: viewer.locale.clone(),
         ..Question::default()
     };
     let completed = Question {
-        set: set("completed"),
+        set: repairs_of(name, "completed"),
         ..of_days.clone()
     };
     let turnaround = Question {
@@ -87,9 +69,9 @@ pub(super) fn one(
         },
         ..of_days
     };
-    let open = ask(reader, "repairs", open)?;
-    let completed = ask(reader, "repairs", completed)?;
-    let turnaround = ask(reader, "turnaround-by-person", turnaround).ok();
+    let open = answer(reader, context, "repairs", &open, now)?;
+    let completed = answer(reader, context, "repairs", &completed, now)?;
+    let turnaround = answer(reader, context, "turnaround-by-person", &turnaround, now).ok();
     let (sum, unpriced) = sum_of(reader, &completed)?;
     let address = link(
         "report",
@@ -141,6 +123,25 @@ pub(super) fn one(
         }
     };
     Ok(framed(context, name, "reports", &page).into_response())
+}
+
+/// The parameters of the report `repairs` for those of a person in a state.
+fn repairs_of(name: &str, state: &str) -> Vec<(String, String)> {
+    vec![
+        ("person".to_owned(), name.to_owned()),
+        ("state".to_owned(), state.to_owned()),
+    ]
+}
+
+fn answer(
+    reader: &mut Reader,
+    context: &PageContext,
+    report: &str,
+    question: &Question,
+    now: Timestamp,
+) -> Result<Answer, ReportError> {
+    let report = report::find(report, None)?;
+    report::answer(reader, &report, question, &context.page.zone, now)
 }
 
 /// A number of rows, as a link if there is an address.

@@ -4,6 +4,7 @@
 //! do, is read one at a time and not for long; if that ends early, the rows are shown without it.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -259,7 +260,10 @@ pub(super) fn data(
     let list = list_of(reader, context, query.clone())?;
     let mut newest = Vec::new();
     for record in rows_of(reader, &list)?.into_iter().take(PAGE_SIZE) {
-        newest.extend(reader.history(list.route, &record.id)?.changes.pop());
+        reader.each_version((list.route, &record.id), (0, i64::MAX), |change| {
+            newest.push(change);
+            ControlFlow::Break(())
+        })?;
     }
     found_as_data(newest)
 }
@@ -406,7 +410,7 @@ impl RecordsView<'_> {
             RecordColumnKind::Choice | RecordColumnKind::Text => ["A", "Z"],
         };
         let first = ends[usize::from(sort.is_descending)];
-        let title = first_upper(&sort.column.replace('_', " "));
+        let title = label(&sort.column);
         format!("Sorted by “{title}”, {first} first.")
     }
 

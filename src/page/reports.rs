@@ -120,13 +120,11 @@ fn group_of(report: &Report) -> &'static str {
         return "Own reports";
     }
     match report.name.as_str() {
-        "payments" | "outstanding" => "Money",
+        "payments" | "outstanding" | "till-by-method" | "money-by-brand" | "money-by-device"
+        | "money-by-person" => "Money",
         "technicians" | "turnaround-by-person" => "People",
         "leads" | "sources" | "follow-ups" | "customers" => "Leads and customers",
         "mirror" => "System",
-        name if name.contains("money") || name.contains("amount") || name.contains("till") => {
-            "Money"
-        }
         _ => "Repairs",
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             from_status(|status| Json(status).into_response()),
         )
         .route("/reports", from_store(reports::list))
-        .route("/report", get(one_report))
+        .route("/report", from_report(reports::one))
         .route(
             "/page.css",
             asset("text/css", include_str!("assets/page.css")),
@@ -89,7 +89,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             .route("/records.csv", from_store(records::csv))
             .route("/records.xlsx", from_store(records::excel))
             .route("/record", from_store(record::one))
-            .route("/person", get(one_person));
+            .route("/person", from_report(person::one));
     }
     router.with_state(context).layer(guard)
 }
@@ -110,26 +110,21 @@ where
     )
 }
 
-async fn one_report(
-    State(context): State<Arc<PageContext>>,
-    viewer: Viewer,
-    Asked(query): Asked<reports::ReportQuery>,
-) -> Response {
-    let response = context
-        .read_report(move |reader, context| reports::one(reader, context, &viewer, &query))
-        .await;
-    response.unwrap_or_else(|why| not_shown(&context, &why))
-}
-
-async fn one_person(
-    State(context): State<Arc<PageContext>>,
-    viewer: Viewer,
-    Asked(query): Asked<person::PersonQuery>,
-) -> Response {
-    let response = context
-        .read_report(move |reader, context| person::one(reader, context, &viewer, &query))
-        .await;
-    response.unwrap_or_else(|why| not_shown(&context, &why))
+/// As [`from_store`], for what reads a report.
+fn from_report<Q>(make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
+where
+    Q: DeserializeOwned + Send + 'static,
+{
+    get(
+        async move |State(context): State<Arc<PageContext>>,
+                    viewer: Viewer,
+                    Asked(query): Asked<Q>| {
+            let response = context
+                .read_report(move |reader, context| make(reader, context, &viewer, &query))
+                .await;
+            response.unwrap_or_else(|why| not_shown(&context, &why))
+        },
+    )
 }
 
 async fn list_of_records(

@@ -20,6 +20,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
+use super::frame::head;
 use super::wrong_tokens::WrongTokens;
 use crate::config::{Role, StatusSettings, Token};
 
@@ -270,14 +271,7 @@ fn form(denied: Denied, uri: &Uri) -> Html<String> {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Sign in" }
-                link rel="icon" href=(format!("{root}icon.svg")) type="image/svg+xml";
-                link rel="stylesheet" href=(format!("{root}page.css"));
-            }
+            head { (head("Sign in", &root)) }
             body {
                 main {
                     form.sign-in method="post" {

@@ -1,5 +1,5 @@
 //! The page for a display on the wall of the shop: a few large numbers, no names, no amounts, no
-//! menu. It needs no script: a browser loads it again by itself.
+//! menu. It needs no script: a browser loads it again every 30 seconds.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 
 use super::context::PageContext;
+use super::frame::head;
 use super::home::{clock_time, trouble};
 use super::text::{shown, zone_name};
 use super::viewer::Viewer;
-use crate::report::{Cell, Exactness, Home, Range};
+use crate::report::{Cell, Home, Range, marked_count};
 use crate::status::Health;
 use crate::text::locale::Locale;
 
@@ -38,13 +39,8 @@ pub(super) async fn respond(State(context): State<Arc<PageContext>>, viewer: Vie
         (DOCTYPE)
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
+                (head(&shop, ""))
                 meta http-equiv="refresh" content=(AGAIN);
-                title { (shop) }
-                link rel="icon" href="icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="page.css";
             }
             body.wall {
                 main {
@@ -90,15 +86,8 @@ fn numbers(home: &Home, locale: &Locale) -> Markup {
 
 /// A number with how sure it is.
 fn number(cell: &Cell, locale: &Locale) -> String {
-    let Some(value) = cell.number() else {
+    if cell.number().is_none() {
         return "unknown".to_owned();
-    };
-    let whole = |value: f64| locale.whole(value.round() as i64);
-    match cell.exactness {
-        Exactness::Exact | Exactness::Unknown => whole(value),
-        Exactness::AtLeast => format!("≥ {}", whole(value)),
-        Exactness::AtMost => format!("≤ {}", whole(value)),
-        Exactness::About => format!("about {}", whole(value)),
-        Exactness::Between { upper } => format!("{} to {}", whole(value), whole(upper)),
     }
+    marked_count(cell, locale)
 }

@@ -32,32 +32,28 @@ figure,.scroll{overflow-x:auto}";
 /// A document of its own loads nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The addresses to which the parts of a table lead.
+/// The addresses to which the parts of a table lead; nowhere, unless a method says more.
 pub trait TableLinks {
     /// Of a record.
-    fn record(&self, route: Route, id: &str) -> Option<String>;
+    fn record(&self, _route: Route, _id: &str) -> Option<String> {
+        None
+    }
+
     /// Of the same table in the order of a column.
-    fn sorted(&self, column: &str) -> Option<String>;
+    fn sorted(&self, _column: &str) -> Option<String> {
+        None
+    }
+
     /// Of the records that a number counts, or of a name.
-    fn rows_behind(&self, row: &[Cell], column: usize) -> Option<String>;
+    fn rows_behind(&self, _row: &[Cell], _column: usize) -> Option<String> {
+        None
+    }
 }
 
 /// A document of its own leads nowhere.
 struct NoLinks;
 
-impl TableLinks for NoLinks {
-    fn record(&self, _: Route, _: &str) -> Option<String> {
-        None
-    }
-
-    fn sorted(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn rows_behind(&self, _: &[Cell], _: usize) -> Option<String> {
-        None
-    }
-}
+impl TableLinks for NoLinks {}
 
 /// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a
 /// phone.
@@ -168,16 +164,25 @@ fn body(answer: &Answer, columns: &[usize], links: &impl TableLinks) -> Markup {
     if answer.period_column() == Some(0) && answer.listed.query.sort.is_none() {
         rows.reverse();
     }
+    let darkest = answer.highest_shaded();
     html! {
         tbody role="rowgroup" {
             @for row in rows {
-                tr role="row" { @for &column in columns { (one_cell(answer, row, column, links)) } }
+                tr role="row" {
+                    @for &column in columns { (one_cell(answer, row, column, darkest, links)) }
+                }
             }
         }
     }
 }
 
-fn one_cell(answer: &Answer, row: &[Cell], column: usize, links: &impl TableLinks) -> Markup {
+fn one_cell(
+    answer: &Answer,
+    row: &[Cell],
+    column: usize,
+    darkest: f64,
+    links: &impl TableLinks,
+) -> Markup {
     let value = &row[column];
     let mut text = cell(&answer.shown_cell(row, column));
     let record = record_of(answer, row, column);
@@ -192,7 +197,7 @@ fn one_cell(answer: &Answer, row: &[Cell], column: usize, links: &impl TableLink
     }
     let label = heading(&answer.columns[column]);
     html! {
-        td class=(class_of(answer, value, column)) role="cell" data-label=(label) dir="auto" {
+        td class=(class_of(answer, value, column, darkest)) role="cell" data-label=(label) dir="auto" {
             @match address {
                 Some(address) => a href=(address) { (text) },
                 None => (text),
@@ -202,8 +207,8 @@ fn one_cell(answer: &Answer, row: &[Cell], column: usize, links: &impl TableLink
 }
 
 /// How a cell looks: numbers stand to the right, and those of a map are the darker the more they
-/// count.
-fn class_of(answer: &Answer, value: &Cell, column: usize) -> String {
+/// count, up to `darkest`.
+fn class_of(answer: &Answer, value: &Cell, column: usize, darkest: f64) -> String {
     let mut classes = Vec::new();
     if value.is_number() {
         classes.push("number".to_owned());
@@ -217,7 +222,7 @@ fn class_of(answer: &Answer, value: &Cell, column: usize) -> String {
     if answer.report.is_shaded(&answer.columns[column])
         && let Some(number) = value.number()
     {
-        let share = number / answer.highest_shaded().max(1.0);
+        let share = number / darkest.max(1.0);
         let shade = (share * SHADES).ceil();
         if shade >= 1.0 {
             classes.push(format!("shade-{shade}"));

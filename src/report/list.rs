@@ -97,7 +97,7 @@ fn kind_of(rows: &[Vec<Cell>], column: usize) -> ColumnKind {
         if document::line(&text) != text {
             return ColumnKind::Text;
         }
-        are_days &= day_of(&text).is_some();
+        are_days = are_days && day_of(&text).is_some();
         if choices.len() <= CHOICES_MAX {
             choices.insert(text);
         }

@@ -54,8 +54,6 @@ pub fn record_totals(
             .as_ref()
             .map(|(business, _)| business.as_str());
         let business = chosen(&reader.pollers()?, asked)?;
-        reader.set_unheard(&[], None, None)?;
-        reader.set_recompleted(&[])?;
         let uses = query::uses_of(reader, &report)?;
         let known = Knowledge::read(reader, &uses.routes, &business, days, now)?;
         let found = reader

@@ -183,17 +183,6 @@ impl Locale {
         self.separated(&number.to_string())
     }
 
-    /// A number with its noun: `1 change`, `2.000 changes`.
-    #[must_use]
-    pub fn count(&self, number: impl TryInto<i64>, one: &str, many: &str) -> String {
-        let number = number.try_into().unwrap_or(i64::MAX);
-        format!(
-            "{} {}",
-            self.whole(number),
-            if number == 1 { one } else { many }
-        )
-    }
-
     /// The text of a number, such as `-1234.5 %`, with groups and with the sign of the country.
     #[must_use]
     pub fn separated(&self, text: &str) -> String {
@@ -348,8 +337,7 @@ impl DayForm {
 }
 
 /// The digits of the smallest part of a currency; two if it is not known.
-#[must_use]
-pub fn cents(currency: Option<&str>) -> usize {
+fn cents(currency: Option<&str>) -> usize {
     let name = currency.unwrap_or_default().trim().to_ascii_uppercase();
     if WITHOUT_CENTS.contains(&name.as_str()) {
         0

@@ -78,9 +78,13 @@ async fn site_with(place: &Place, tokens: &str) -> (Daemon, Site) {
         "[status]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"page-tokens\"\nshow_records = true\n",
     );
     let daemon = place.started().await;
+    (daemon, by_loopback(place).await)
+}
+
+async fn by_loopback(place: &Place) -> Site {
     let open = Site::of(place).await;
     let address = open.address.replace("0.0.0.0", "127.0.0.1");
-    (daemon, Site { address })
+    Site { address }
 }
 
 /// Signs in by the form; the header with the cookie.
@@ -264,9 +268,7 @@ async fn a_token_that_leaves_the_file_ends_what_it_opened() {
     place
         .status_when("the page is open again", is_another)
         .await;
-    let site = Site::of(&place).await;
-    let address = site.address.replace("0.0.0.0", "127.0.0.1");
-    let site = Site { address };
+    let site = by_loopback(&place).await;
     assert_eq!(site.ask("GET", "/", &[&cookie]).await.code, 401);
     daemon.stop().await;
 }
