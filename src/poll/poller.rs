@@ -328,7 +328,7 @@ mod tests {
     use shopmirror_core::record::Route;
 
     use super::*;
-    use crate::api::{Between, BetweenKind};
+    use crate::poll::hold::tests::challenge;
 
     #[test]
     fn a_response_with_the_same_date_and_body_more_than_ten_seconds_later_is_a_repeated_one() {
@@ -386,12 +386,7 @@ mod tests {
             route: Route::Leads,
             business: None,
         });
-        let challenge = ApiError::Between(Between {
-            status: 403,
-            kind: BetweenKind::Html,
-            is_address_proven: true,
-            quotation: None,
-        });
+        let challenge = challenge();
         tracing::subscriber::with_default(subscriber, || {
             poller.failed(&challenge, Duration::ZERO, 0.5);
             poller.workspace_answers = true;

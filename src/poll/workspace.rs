@@ -270,7 +270,8 @@ fn is_answer(error: &ApiError, is_changed: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Between, BetweenKind, TransportError};
+    use crate::api::TransportError;
+    use crate::poll::hold;
 
     fn ping(name: Option<&str>) -> Result<Ping, ApiError> {
         Ok(Ping {
@@ -281,22 +282,11 @@ mod tests {
     }
 
     fn refusal(status: u16) -> Result<Ping, ApiError> {
-        Err(ApiError::Status {
-            status,
-            is_of_workspace: true,
-            request_id: None,
-            retry_after: None,
-            quotation: None,
-        })
+        Err(hold::tests::refusal(status))
     }
 
     fn challenge() -> Result<Ping, ApiError> {
-        Err(ApiError::Between(Between {
-            status: 403,
-            kind: BetweenKind::Html,
-            is_address_proven: true,
-            quotation: None,
-        }))
+        Err(hold::tests::challenge())
     }
 
     /// A verdict as one word.

@@ -117,11 +117,9 @@ pub(in crate::store) fn note_move(
         SELECT j.id, {before}
         FROM jobs j
         WHERE j.id = :id
-            AND {before} <> coalesce(:business, (
-                SELECT value FROM _meta WHERE name = '{default}'
-            ), '')",
+            AND {before} <> {asked}",
         before = business_of("j"),
-        default = meta::DEFAULT_BUSINESS,
+        asked = asked_business(),
     );
     connection.run(&sql, named_params! { ":id": id, ":business": business })?;
     Ok(())
@@ -204,9 +202,7 @@ fn may_share_numbers(
                 FROM (
                     SELECT 1
                     FROM jobs j
-                    WHERE {of_job} = coalesce(:business, (
-                        SELECT value FROM _meta WHERE name = '{default}'
-                    ), '')
+                    WHERE {of_job} = {asked}
                     LIMIT {FEW_JOBS}
                 )
             ) < {FEW_JOBS}
@@ -218,7 +214,7 @@ fn may_share_numbers(
             )",
         of_job = business_of("j"),
         of_other = business_of("o"),
-        default = meta::DEFAULT_BUSINESS,
+        asked = asked_business(),
     );
     connection.value(&sql, named_params! { ":business": business })
 }
@@ -231,13 +227,11 @@ fn moved_jobs_sql(link: &JobLink) -> String {
         CROSS JOIN jobs j ON {is_its_job}
         WHERE r.id = :id
             AND j._last_seen_at IS NOT NULL
-            AND {before} <> coalesce(:business, (
-                SELECT value FROM _meta WHERE name = '{default}'
-            ), '')",
+            AND {before} <> {asked}",
         route = link.route,
         is_its_job = link.condition("r", "j"),
         before = business_of("r"),
-        default = meta::DEFAULT_BUSINESS,
+        asked = asked_business(),
     )
 }
 
@@ -245,6 +239,14 @@ fn moved_jobs_sql(link: &JobLink) -> String {
 fn business_of(row: &str) -> String {
     format!(
         "coalesce({row}._business, (SELECT value FROM _meta WHERE name = '{}'), '')",
+        meta::DEFAULT_BUSINESS
+    )
+}
+
+/// The business `:business`; without one, that of the workspace default.
+fn asked_business() -> String {
+    format!(
+        "coalesce(:business, (SELECT value FROM _meta WHERE name = '{}'), '')",
         meta::DEFAULT_BUSINESS
     )
 }
@@ -541,18 +543,12 @@ mod tests {
         second: i64,
         records: &[String],
     ) {
-        let poller = PollerId {
-            route,
-            business: Some(business.to_owned()),
-        };
         let poll = Poll {
             business: Some(business),
             served: Some(business),
             ..Poll::at(second)
         };
-        let facts = poll.facts(store);
-        let page = page(records);
-        store.store_page(poller, page, facts, None).await.unwrap();
+        poll.shows_of(store, route, records).await;
     }
 
     #[tokio::test]

@@ -1,20 +1,12 @@
 //! The state of each job follows each of its sources: what is stored is what `verify` calculates.
 
-use shopmirror_core::record::{PollerId, Route};
+use shopmirror_core::record::Route;
 
-use crate::store::fixtures::{Poll, open, page};
+use crate::store::fixtures::{Poll, open};
 use crate::store::{Reader, Store};
 
 async fn shows(store: &Store, route: Route, second: i64, records: &[String]) {
-    let poller = PollerId {
-        route,
-        business: None,
-    };
-    let facts = Poll::at(second).facts(store);
-    store
-        .store_page(poller, page(records), facts, None)
-        .await
-        .unwrap();
+    Poll::at(second).shows_of(store, route, records).await;
 }
 
 async fn assert_states(store: &Store) {
