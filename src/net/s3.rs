@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use md5::{Digest, Md5};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use rusty_s3::actions::{GetObject, HeadObject, PutObject};
@@ -96,7 +95,8 @@ impl S3Client {
         self.bucket.name()
     }
 
-    /// Sends an object, whose request may take `within`. The service compares it with its digest.
+    /// Sends an object, whose request may take `within`. The service compares it with its digest
+    /// `md5`.
     ///
     /// # Errors
     /// [`NoResponse`]
@@ -104,11 +104,12 @@ impl S3Client {
         &self,
         path: &str,
         text: String,
+        md5: &[u8],
         content_type: &str,
         within: Duration,
     ) -> Result<Answer, NoResponse> {
         let mut action = PutObject::new(&self.bucket, Some(&self.credentials), path);
-        let checksum = STANDARD.encode(Md5::digest(&text));
+        let checksum = STANDARD.encode(md5);
         action.headers_mut().insert(CONTENT_MD5, checksum.clone());
         let url = action.sign(SIGNED_FOR + within);
         let request = self

@@ -109,8 +109,11 @@ impl Sink for S3Sink {
         }
         let path = self.path(first, last, &text);
         let length = text.len() as u64;
-        let md5 = hex(&Md5::digest(&text));
-        let answer = self.client.put(&path, text, NDJSON, self.timeout).await?;
+        let md5 = Md5::digest(&text);
+        let answer = self
+            .client
+            .put(&path, text, &md5, NDJSON, self.timeout)
+            .await?;
         if answer.code >= 300 {
             let remedy = self.client.remedy(answer.code);
             return Err(http::fault(&answer, &remedy, now));
@@ -119,7 +122,7 @@ impl Sink for S3Sink {
             return Err(http::fault(&answer, NO_S3_SERVICE, now));
         };
         // The entity tag of a bucket that encrypts is not the digest of the text.
-        if etag == md5 || self.client.holds(&path, &etag, length).await? {
+        if etag == hex(&md5) || self.client.holds(&path, &etag, length).await? {
             return Ok(());
         }
         Err(http::fault(&answer, NO_S3_SERVICE, now))
