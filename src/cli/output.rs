@@ -53,7 +53,7 @@ pub(super) fn lines_of_document(lines: &str) -> Cow<'_, str> {
 pub(super) fn refuse_terminal() -> anyhow::Result<()> {
     if std::io::stdout().is_terminal() {
         let text = "a terminal cannot show an Excel file: write it to one, with `> FILE.xlsx`";
-        return Err(exit::error(exit::USAGE, text.to_owned()));
+        return exit::refuse(exit::USAGE, text);
     }
     Ok(())
 }

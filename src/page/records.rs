@@ -212,6 +212,9 @@ fn rows_of(reader: &mut Reader, list: &RecordList) -> Result<Vec<ShownRecord>, N
     let most = PAGE_SIZE + 1;
     let mut records: Vec<ShownRecord> = Vec::new();
     for (sql, parameters) in list.pages(most).map_err(ReportError::from)? {
+        if records.len() == most {
+            break;
+        }
         let found = match reader.query(&sql, &parameters, LIMITS) {
             Err(QueryError::TooLong(_)) => return Err(too_long()),
             found => found?,

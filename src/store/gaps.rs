@@ -183,15 +183,12 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn accept_gaps(&self, id: Option<i64>, note: Option<&str>) -> Result<usize, StoreError> {
-        let tx = self.write_tx()?;
-        let accepted = tx.execute(
+        self.run(
             "UPDATE gaps
              SET state = 'accepted', note = coalesce(:note, note)
              WHERE state IN ('open', 'partly_repaired') AND (:id IS NULL OR id = :id)",
             named_params! { ":id": id, ":note": note },
-        )?;
-        tx.commit()?;
-        Ok(accepted)
+        )
     }
 }
 

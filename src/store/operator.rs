@@ -6,11 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Params, Transaction, TransactionBehavior};
 use rustix::fs::Access;
 
 use super::error::StoreError;
 use super::open;
+use super::sql::Sql;
 use super::writer::inode_of;
 
 /// A connection for one command that changes what the operator may change.
@@ -44,6 +45,14 @@ impl Operator {
             path: path.to_owned(),
             inode,
         })
+    }
+
+    /// Runs a statement in a transaction of its own; returns how many rows it changed.
+    pub(super) fn run(&self, sql: &str, values: impl Params) -> Result<usize, StoreError> {
+        let tx = self.write_tx()?;
+        let changed = tx.run(sql, values)?;
+        tx.commit()?;
+        Ok(changed)
     }
 
     /// Begins a transaction that writes, unless a restore or a rebuild took the place of the file:

@@ -2,8 +2,7 @@
 //!
 //! The header is disproved when every response of two minutes said 0, none was a 429, and in no
 //! minute of them half of the limit was sent. A silence of more than two minutes begins them again.
-//! From the next 429 or value above 0 on it counts
-//! again, for an hour at least.
+//! From the next 429 or value above 0 on it counts again, for an hour at least.
 
 /// How long every response has to say 0, in seconds.
 const DISPROVED_AFTER_S: f64 = 120.0;

@@ -1,5 +1,6 @@
 //! The fields whose words reports use: what a payment is and how it was made, who changed a status,
-//! what was repaired. The contract names none of them: the configuration does, or the first of some usual names that is sent counts.
+//! what was repaired. The contract names none of them: the configuration does, or the first of some
+//! usual names that is sent counts.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use serde_json::value::RawValue;
+use shopmirror_core::record::Fields;
 
 use crate::cli::exit::{DATA, USAGE, refuse};
 
@@ -37,8 +37,8 @@ pub(super) struct Sheet {
 /// Reads a file by the end of its name.
 pub(super) fn read(path: &Path) -> anyhow::Result<Sheet> {
     let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
-    let is_known = ["csv", "txt", "tsv", "ndjson", "jsonl", "xlsx"];
-    if !is_known.iter().any(|known| ending == *known) {
+    let endings = ["csv", "txt", "tsv", "ndjson", "jsonl", "xlsx"];
+    if !endings.iter().any(|known| ending == *known) {
         return refuse(
             USAGE,
             "the name of the file must end with .csv, .xlsx or .ndjson, as what it holds",
@@ -169,23 +169,22 @@ fn of_ndjson(text: &str) -> anyhow::Result<Sheet> {
         if line.trim().is_empty() {
             continue;
         }
-        let record: Result<Vec<(String, Box<RawValue>)>, _> = members(line);
-        let Ok(record) = record else {
+        let Some(record) = Fields::parse(line) else {
             return refuse(
                 DATA,
                 format!("line {number} is no JSON object: each line must be one"),
             );
         };
         let mut row = vec![NULL.to_owned(); columns.len()];
-        for (name, value) in record {
-            let place = *places.entry(name.clone()).or_insert_with(|| {
-                columns.push(name);
+        for (name, value) in record.iter() {
+            let place = *places.entry(name.to_owned()).or_insert_with(|| {
+                columns.push(name.to_owned());
                 columns.len() - 1
             });
             if row.len() <= place {
                 row.resize(place + 1, NULL.to_owned());
             }
-            row[place] = value.get().to_owned();
+            row[place] = value.to_owned();
         }
         rows.push(row);
         check_size(columns.len(), rows.len())?;
@@ -198,16 +197,6 @@ fn of_ndjson(text: &str) -> anyhow::Result<Sheet> {
         rows,
         too_long: Vec::new(),
     })
-}
-
-/// The members of a JSON object, in their order and as they are written.
-fn members(line: &str) -> Result<Vec<(String, Box<RawValue>)>, serde_json::Error> {
-    let fields: shopmirror_core::record::Fields<'_> = serde_json::from_str(line)?;
-    let mut members = Vec::with_capacity(fields.len());
-    for (name, value) in fields.iter() {
-        members.push((name.to_owned(), RawValue::from_string(value.to_owned())?));
-    }
-    Ok(members)
 }
 
 #[cfg(feature = "spreadsheets")]

@@ -86,7 +86,7 @@ impl Files {
 
     /// The name of the file with the login at the mail server.
     pub(super) fn login_name(&self) -> String {
-        login_name(&self.config)
+        secret_name(&self.config, "mail-login", "mail-login")
     }
 
     /// Writes the files durably, or none; returns the group that may read them, if there is one,
@@ -140,20 +140,17 @@ fn usual_place() -> PathBuf {
     }
 }
 
-/// `api-key` beside `shopmirror.toml`, `NAME-key` beside `NAME.toml`, as the units expect.
-fn key_name(config: &Path) -> String {
+/// The name of a file of secrets: `alone` beside `shopmirror.toml`, `NAME-ENDING` beside `NAME.toml`,
+/// as the units expect.
+fn secret_name(config: &Path, alone: &str, ending: &str) -> String {
     match config.file_stem().and_then(|stem| stem.to_str()) {
-        Some("shopmirror") | None => "api-key".to_owned(),
-        Some(name) => format!("{name}-key"),
+        Some("shopmirror") | None => alone.to_owned(),
+        Some(name) => format!("{name}-{ending}"),
     }
 }
 
-/// `mail-login` beside `shopmirror.toml`, `NAME-mail-login` beside `NAME.toml`.
-fn login_name(config: &Path) -> String {
-    match config.file_stem().and_then(|stem| stem.to_str()) {
-        Some("shopmirror") | None => "mail-login".to_owned(),
-        Some(name) => format!("{name}-mail-login"),
-    }
+fn key_name(config: &Path) -> String {
+    secret_name(config, "api-key", "key")
 }
 
 /// True if something has this name, also a link to nothing.

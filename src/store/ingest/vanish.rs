@@ -48,10 +48,6 @@ pub(super) fn vanish(
     verdict: &Verdict,
     decisions: &Decisions<'_>,
 ) -> Result<Vanished, StoreError> {
-    if verdict.role == Role::Import {
-        // A file does not say what is in the list now.
-        return Ok(Vanished::default());
-    }
     let mut vanished = Vanished {
         shown: shown(ingest, verdict.role)?,
         ..Vanished::default()

@@ -228,10 +228,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn revive_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        let tx = self.write_tx()?;
-        let revived = tx.run(REVIVE, named_params! {":sink": sink})?;
-        tx.commit()?;
-        Ok(revived)
+        self.run(REVIVE, named_params! {":sink": sink})
     }
 
     /// Deletes the alerts and reports that a sink refused for good; returns how many.
@@ -239,10 +236,7 @@ impl Operator {
     /// # Errors
     /// Nothing is changed.
     pub fn drop_notices(&mut self, sink: &str) -> Result<usize, StoreError> {
-        let tx = self.write_tx()?;
-        let dropped = tx.run(DROP, named_params! {":sink": sink})?;
-        tx.commit()?;
-        Ok(dropped)
+        self.run(DROP, named_params! {":sink": sink})
     }
 }
 

@@ -718,10 +718,7 @@ impl Operator {
         // In steps, so that the daemon's writes need not wait for all of them.
         let mut dropped = 0;
         loop {
-            let values = named_params! {":sink": sink, ":seq": seq};
-            let tx = self.write_tx()?;
-            let more = tx.run(DROP_DEAD, values)?;
-            tx.commit()?;
+            let more = self.run(DROP_DEAD, named_params! {":sink": sink, ":seq": seq})?;
             if more == 0 {
                 return Ok(dropped);
             }

@@ -458,10 +458,7 @@ impl Operator {
             ":upto": to,
             ":wanted": wanted,
         };
-        let tx = self.write_tx()?;
-        let skipped = tx.run(SKIP, values)?;
-        tx.commit()?;
-        Ok(skipped > 0)
+        Ok(self.run(SKIP, values)? > 0)
     }
 
     /// Forgets a sink that is no longer configured, with its position, its queue and its
