@@ -230,11 +230,11 @@ impl CustomerMoney {
                 continue;
             };
             money.paid += state.paid.unwrap_or_default();
-            match (state.total, state.paid) {
-                (Some(total), Some(paid)) => money.owed += (total - paid).max(0.0),
-                _ => money.unknown += 1,
+            if let (Some(total), Some(paid)) = (state.total, state.paid) {
+                money.owed += (total - paid).max(0.0);
             }
-            money.unknown += usize::from(state.paid_upto.is_some());
+            let is_unknown = state.total.is_none() || !state.paid_mark.is_empty();
+            money.unknown += usize::from(is_unknown);
         }
         Ok(money)
     }
@@ -350,8 +350,11 @@ fn now(state: &JobState, page: &StatusPage, locale: &Locale) -> Markup {
                 @if state.source == "status change" { "From its newest status change. " }
                 @else { "From the details below. " }
                 @if let Some(paid) = state.paid {
-                    "Paid: " (money(paid, currency, locale))
-                    @if let Some(upto) = state.paid_upto { " to " (money(upto, currency, locale)) }
+                    "Paid: "
+                    @if state.paid_mark == "at_least" { "at least " }
+                    @if state.paid_mark == "about" { "about " }
+                    (money(paid, currency, locale))
+                    @if let Some(max) = state.paid_max { " to " (money(max, currency, locale)) }
                     @if let Some(total) = state.total { " of " (money(total, currency, locale)) }
                     "."
                 } @else { "What is paid is unknown." }

@@ -164,7 +164,8 @@ pub(super) fn change(kind: Kind, id: &str, body: String, now: Timestamp) -> Chan
 fn current_job() -> String {
     let current = concat!(
         r#""current_status":"Received","current_stage":"open","#,
-        r#""status_since":"2026-03-01T09:00:00.000000Z","completed_at":null,"paid_total":0}"#
+        r#""status_since":"2026-03-01T09:00:00.000000Z","completed_at":null,"#,
+        r#""paid_total":0,"paid_total_mark":"","paid_total_max":null}"#
     );
     format!("{},{current}", JOB.trim_end_matches('}'))
 }

@@ -171,8 +171,7 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
         None => Exactness::Exact,
     };
     let Some(column) = column else {
-        let exactness = found.unread.with(read, &found.value);
-        return Cell::of(found.value, exactness);
+        return found.unread.with(Cell::of(found.value, read));
     };
     let mut exactness = read;
     if let Some(known) = &column.known {
@@ -182,8 +181,7 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
             && let Some(standing) = &column.standing
             && let Some(cell) = standing.cell(&found)
         {
-            let exactness = found.unread.with(cell.exactness, &cell.value);
-            return Cell::of(cell.value, exactness);
+            return found.unread.with(cell);
         }
         if *known != Known::Wholly {
             exactness = known.exactness(number(&found.value), column.missing);
@@ -197,6 +195,5 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
     if is_known && column.may_be_less {
         cell = cell.or_less();
     }
-    let exactness = found.unread.with(cell.exactness, &cell.value);
-    Cell::of(cell.value, exactness)
+    found.unread.with(cell)
 }

@@ -12,7 +12,7 @@
 
 use std::mem;
 
-use super::{Exactness, number};
+use super::{Cell, number};
 use crate::store::SqlValue;
 
 const MORE: &str = "_more_";
@@ -153,16 +153,16 @@ impl Unread {
         }
     }
 
-    /// How sure a number is that would be this sure if every value had been read.
-    pub(super) fn with(self, exactness: Exactness, value: &SqlValue) -> Exactness {
-        if self.more && !self.less && *value == SqlValue::Null {
-            return Exactness::Unknown;
+    /// The number, which would be this sure if every value had been read.
+    pub(super) fn with(self, cell: Cell) -> Cell {
+        if self.more && !self.less && cell.value == SqlValue::Null {
+            return Cell::unknown();
         }
         match (self.more, self.less) {
-            (false, false) => exactness,
-            (true, false) => exactness.or_more(),
-            (false, true) => exactness.or_less(),
-            (true, true) => exactness.or_other(),
+            (false, false) => cell,
+            (true, false) => Cell::of(cell.value, cell.exactness.or_more()),
+            (false, true) => cell.or_less(),
+            (true, true) => Cell::of(cell.value, cell.exactness.or_other()),
         }
     }
 }
@@ -170,6 +170,7 @@ impl Unread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::exactness::Exactness;
 
     fn unread(more: bool, less: bool) -> Unread {
         Unread { more, less }
@@ -212,21 +213,24 @@ mod tests {
         let (exact, least, most) = (Exactness::Exact, Exactness::AtLeast, Exactness::AtMost);
         let (about, unknown) = (Exactness::About, Exactness::Unknown);
         let between = Exactness::Between { upper: 9.0 };
-        let seven = 7.into();
+        let seven = |exactness| Cell::of(7.into(), exactness);
         for (is, more, less, either) in [
             (exact, least, most, about),
             (least, least, about, about),
             (most, about, most, about),
-            (between, least, about, about),
             (about, about, about, about),
             (unknown, unknown, unknown, unknown),
         ] {
-            assert_eq!(unread(false, false).with(is, &seven), is);
-            assert_eq!(unread(true, false).with(is, &seven), more, "{is:?}");
-            assert_eq!(unread(false, true).with(is, &seven), less, "{is:?}");
-            assert_eq!(unread(true, true).with(is, &seven), either, "{is:?}");
+            let with = |more, less| unread(more, less).with(seven(is));
+            assert_eq!(with(false, false), seven(is));
+            assert_eq!(with(true, false), seven(more), "{is:?}");
+            assert_eq!(with(false, true), seven(less), "{is:?}");
+            assert_eq!(with(true, true), seven(either), "{is:?}");
         }
-        let none = unread(true, false).with(exact, &SqlValue::Null);
-        assert_eq!(none, unknown, "no value was read");
+        let of_range = |more, less| unread(more, less).with(seven(between));
+        assert_eq!(of_range(true, false), seven(least));
+        assert_eq!(of_range(false, true), Cell::of(9.into(), most));
+        let none = unread(true, false).with(Cell::of(SqlValue::Null, exact));
+        assert_eq!(none, Cell::unknown(), "no value was read");
     }
 }

@@ -366,8 +366,7 @@ impl<'a> StandingColumn<'a> {
             return None;
         }
         let sum = self.counted(self.count, &self.unheard, counted);
-        let exactness = self.unread.with(sum.exactness, &sum.value);
-        Some(Cell::of(sum.value, exactness))
+        Some(self.unread.with(sum))
     }
 
     fn counted(&self, count: u64, unheard: &[u64], counted: Counted) -> Cell {

@@ -30,26 +30,26 @@ pub struct JobState {
     pub source: String,
     /// What is paid.
     pub paid: Option<f64>,
-    /// The most that is paid, if its payments add up to more than the job itself says.
-    pub paid_upto: Option<f64>,
+    /// How sure that is, in the words of reports; empty if it is exact.
+    pub paid_mark: String,
+    /// The most that is paid, if it is a range.
+    pub paid_max: Option<f64>,
     /// What it costs.
     pub total: Option<f64>,
 }
 
-/// A job as received, with its current state.
-const CURRENT_JOB: &str = "
-    SELECT json_set(
-        c.body,
-        '$.current_status', s.status,
-        '$.current_stage', s.stage,
-        '$.status_since', s.since,
-        '$.completed_at', s.completed_at,
-        '$.paid_total', s.paid
-    )
-    FROM jobs j
-    JOIN changes c ON c.seq = j._seq
-    JOIN _job_states s ON s.id = j.id
-    WHERE j.id = :id";
+/// How sure the paid sum of the state `s` is, in the words of reports.
+pub(super) const PAID_MARK: &str = "CASE
+        WHEN s.paid IS NULL THEN 'unknown'
+        WHEN s.paid_unsure > 0 THEN 'about'
+        WHEN s.paid_more > 0 THEN 'at_least'
+        WHEN s.paid_upto > s.paid THEN 'between'
+        ELSE ''
+    END";
+
+/// The most that is paid by the state `s`, if that is more than its paid sum and known.
+pub(super) const PAID_MAX: &str =
+    "iif(s.paid_upto > s.paid AND NOT s.paid_more, s.paid_upto, NULL)";
 
 /// When a status change or payment `r` was seen first. The time of an import says nothing of that.
 const RECORD_SEEN_AT: &str = "iif(
@@ -61,18 +61,27 @@ const RECORD_SEEN_AT: &str = "iif(
 impl Reader {
     /// How a job stands now; `None` if it is not in the mirror.
     pub fn job_state(&self, id: &str) -> Result<Option<JobState>, StoreError> {
-        let sql = "
-            SELECT s.status, s.since, s.source, s.paid, s.paid_upto, j._total_amount AS total
+        let sql = format!(
+            "SELECT
+                s.status,
+                s.since,
+                s.source,
+                s.paid,
+                {PAID_MARK} AS paid_mark,
+                {PAID_MAX} AS paid_max,
+                j._total_amount AS total
             FROM _job_states s
             JOIN jobs j ON j.id = s.id
-            WHERE s.id = :id";
-        Ok(self.connection.row(sql, named_params! { ":id": id })?)
+            WHERE s.id = :id"
+        );
+        Ok(self.connection.row(&sql, named_params! { ":id": id })?)
     }
 
     /// Gives each status change and payment its job, if the mirror has it: the fields of the job as
     /// received, and its current state.
     pub fn add_jobs(&self, changes: &mut [Change]) -> Result<(), StoreError> {
         let links = job_links::read(&self.connection)?;
+        let current_job = current_job_sql();
         for change in changes {
             let link = links.iter().find(|link| link.route == change.route);
             if let Some(link) = link
@@ -81,12 +90,32 @@ impl Reader {
             {
                 let found = self
                     .connection
-                    .value(CURRENT_JOB, named_params! { ":id": job });
+                    .value(&current_job, named_params! { ":id": job });
                 change.job = found.optional()?;
             }
         }
         Ok(())
     }
+}
+
+/// A job as received, with its current state.
+fn current_job_sql() -> String {
+    format!(
+        "SELECT json_set(
+            c.body,
+            '$.current_status', s.status,
+            '$.current_stage', s.stage,
+            '$.status_since', s.since,
+            '$.completed_at', s.completed_at,
+            '$.paid_total', s.paid,
+            '$.paid_total_mark', {PAID_MARK},
+            '$.paid_total_max', {PAID_MAX}
+        )
+        FROM jobs j
+        JOIN changes c ON c.seq = j._seq
+        JOIN _job_states s ON s.id = j.id
+        WHERE j.id = :id"
+    )
 }
 
 /// Rebuilds the states of these jobs; a job that is no longer in the mirror has none.
@@ -219,6 +248,7 @@ mod tests {
         open_seconds: Option<i64>,
         paid: Option<f64>,
         paid_upto: Option<f64>,
+        paid_more: i64,
         last_change: Option<i64>,
         completed_by: Option<String>,
         completed_again_at: Option<String>,
@@ -237,6 +267,9 @@ mod tests {
 
     /// A record of a job: when it was made, what it says, and when it was seen.
     type Made<T> = (&'static str, T, &'static str);
+
+    /// An amount that cannot be read and is positive. SQLite stores it as NULL.
+    const UNREAD: f64 = f64::NAN;
 
     fn at(text: &str) -> Option<String> {
         (!text.is_empty()).then(|| format!("2026-03-{text}:00.000000Z"))
@@ -283,7 +316,7 @@ mod tests {
         }
         for (seq, (made, amount, seen)) in (1_i64..).zip(payments) {
             let sql = "INSERT INTO payments VALUES
-                (1, ?1, ?2, NULL, ?3, ?4, NULL, NULL, NULL, NULL, NULL)";
+                (1, ?1, ?2, NULL, ?3, ?4, iif(?2 IS NULL, 1, NULL), NULL, NULL, NULL, NULL)";
             connection
                 .run(sql, (at(made), amount, at(seen), seq))
                 .unwrap();
@@ -502,8 +535,43 @@ mod tests {
         assert_eq!(between(on_page, &denied[..1]), (Some(50.0), None));
         let still = [&denied[..], &[made("03T00:00", 1.0)]].concat();
         assert_eq!(between(seen, &still), (Some(51.0), Some(60.0)));
+        let denied_on_page = Job {
+            paid: Some(49.0),
+            ..on_page
+        };
+        assert_eq!(
+            between(denied_on_page, &still),
+            (Some(49.0), Some(60.0)),
+            "its sum may hold the last payments"
+        );
+        let refunded = [&denied[..], &[made("03T00:00", -20.0)]].concat();
+        assert_eq!(
+            between(denied_on_page, &refunded),
+            (Some(29.0), Some(58.0)),
+            "its sum may hold each of both"
+        );
         let silent = Job { paid: None, ..seen };
         assert_eq!(paid(silent, &later), Some(50.3));
         assert_eq!(paid(silent, &[]), None, "unknown is not zero");
+    }
+
+    #[test]
+    fn a_job_that_denies_a_payment_which_cannot_be_read_was_paid_at_least_its_own_sum() {
+        let seen = job("open", "02T00:00");
+        let paid = |payments: &[Made<f64>]| {
+            let state = state(seen, &[], payments);
+            (state.paid, state.paid_upto, state.paid_more)
+        };
+        let first = made("01T00:00", 50.0);
+        let unread = made("01T12:00", UNREAD);
+        assert_eq!(
+            paid(&[made("01T00:00", 30.0), unread]),
+            (Some(50.0), None, 0)
+        );
+        let denied = [first, made("01T06:00", 9.0), unread];
+        assert_eq!(paid(&denied), (Some(50.0), Some(59.0), 1));
+        assert_eq!(paid(&[first, unread]), (Some(50.0), Some(50.0), 1));
+        let later = [&denied[..], &[made("03T00:00", 1.0)]].concat();
+        assert_eq!(paid(&later), (Some(51.0), Some(60.0), 1));
     }
 }

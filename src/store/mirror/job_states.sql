@@ -117,7 +117,8 @@ again AS (
 -- another job: if its own sum is that of its first payments, all payments are in the mirror, and
 -- their sum is the newer one. Otherwise earlier payments are not in the mirror: the payments seen
 -- since are added to the job's own sum. A job may also deny payments that it should hold: then one of
--- both sums is wrong, and what was paid lies between them.
+-- both sums is wrong, and what was paid lies between them. While it is on the newest page, its sum may
+-- hold each of the payments seen since, or not.
 payment AS (
   SELECT
     job.id,
@@ -144,9 +145,14 @@ paid AS (
     id,
     coalesce(sum(amount), 0) AS total,
     coalesce(sum(amount) FILTER (WHERE is_later), 0) AS later,
+    total(max(amount, 0)) FILTER (WHERE is_later) AS later_in,
+    total(min(amount, 0)) FILTER (WHERE is_later) AS later_out,
     max(is_later) AS has_later,
     max(own = 0 OR so_far IS own) AS has_all,
-    own < total(amount) FILTER (WHERE NOT is_later) AND NOT max(is_unsure) AS denies,
+    NOT max(is_unsure) AND (
+      own < total(amount) FILTER (WHERE NOT is_later)
+      OR own = total(amount) FILTER (WHERE NOT is_later) AND total(is_more) FILTER (WHERE NOT is_later) > 0
+    ) AS denies,
     sum(is_more) AS more,
     sum(is_unsure) AS unsure,
     sum(is_more) FILTER (WHERE is_later) AS later_more,
@@ -171,16 +177,21 @@ SELECT
   CASE
     WHEN now.own IS NULL THEN paid.total
     WHEN NOT coalesce(paid.has_later, 0) THEN now.own
+    WHEN paid.denies AND now.is_on_page THEN now.own + paid.later_out
     WHEN now.is_on_page THEN max(now.own, paid.total)
     WHEN paid.denies THEN now.own + paid.later
     WHEN paid.has_all THEN paid.total
     ELSE now.own + paid.later
   END / 10000,
-  iif(paid.denies AND NOT (paid.has_later AND now.is_on_page), paid.total / 10000, NULL),
-  -- The payments among these whose amount cannot be read.
+  CASE
+    WHEN paid.denies AND now.is_on_page THEN max(now.own + paid.later_in, paid.total) / 10000
+    WHEN paid.denies THEN paid.total / 10000
+  END,
+  -- The payments among these whose amount cannot be read. What the job denies is among what may be
+  -- more.
   coalesce(
     CASE
-      WHEN now.own IS NULL THEN paid.more
+      WHEN now.own IS NULL OR paid.denies THEN paid.more
       WHEN NOT coalesce(paid.has_later, 0) THEN 0
       WHEN now.is_on_page OR paid.has_all THEN paid.more
       ELSE paid.later_more

@@ -72,3 +72,33 @@ async fn a_template_shows_the_job_of_a_status_change_as_it_is_now() {
     let state = place.rows("SELECT state_source FROM report_jobs GROUP BY 1");
     assert_eq!(state, [json!(["job"])], "states are as last seen");
 }
+
+#[tokio::test]
+async fn the_paid_sum_of_a_job_says_in_an_event_that_it_is_a_range() {
+    let (hook, workspace) = (Receiver::start().await, Workspace::start().await);
+    let place = workspace.place();
+    let template = TEMPLATE.replace(
+        "{{ job.paid_total }}",
+        "{{ job.paid_total }} {{ job.paid_total_mark }} {{ job.paid_total_max }}",
+    );
+    place.configure(&Place::webhook_sink("chat", &hook.url("/"), &template));
+    let job = json!({"job_number": "JOB-77777", "customer_name": "Ann", "paid_amount": 5});
+    let id = workspace.add(Route::Jobs, job);
+    for amount in [5.0, 9.0] {
+        workspace.add(
+            Route::Payments,
+            json!({"job_number": "JOB-77777", "job_id": id, "amount": amount}),
+        );
+    }
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    // The job is seen after its payments, and denies one of them.
+    workspace.edit(Route::Jobs, &id, json!({"comment": "called"}));
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let change =
+        json!({"job_number": "JOB-77777", "status": "Ready for pickup", "status_stage": "open"});
+    workspace.add(Route::JobStatusChanges, change);
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    let texts: Vec<String> = hook.received().into_iter().map(|sent| sent.body).collect();
+    let text = r#"{"text": "Ann: Ready for pickup, paid 5.0 between 14.0"}"#;
+    assert_eq!(texts, [text]);
+}

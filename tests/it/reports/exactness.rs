@@ -136,12 +136,39 @@ async fn a_repair_that_denies_a_payment_is_paid_between_its_own_word_and_that_of
     let note = "1 of these repairs says that less was paid than its payments add up to: repair 1";
     assert!(owed["notes"].to_string().contains(note), "{owed}");
 
+    let range = Exactness::Between { upper: 100.0 };
+    assert_eq!(unpaid(&place), (Some(60.0), range));
+}
+
+/// What Home says of the amount that is unpaid.
+fn unpaid(place: &Place) -> (Option<f64>, Exactness) {
     let mut reader = Reader::open(&place.store()).unwrap();
     let now = Timestamp::now();
     let home = report::home(&mut reader, Range::Today, &[], &TimeZone::UTC, now).unwrap();
-    let unpaid = &home.now.unpaid.cell;
-    assert_eq!(unpaid.number(), Some(60.0), "{unpaid:?}");
-    assert_eq!(unpaid.exactness, Exactness::Between { upper: 100.0 });
+    let cell = &home.now.unpaid.cell;
+    (cell.number(), cell.exactness)
+}
+
+#[tokio::test]
+async fn what_is_unpaid_stays_sure_after_an_import_of_repairs_that_were_completed_long_ago() {
+    let (place, store) = place("");
+    let completed = json!({"id": 1, "job_number": "R-101", "status": "Collected",
+        "status_stage": "completed", "created_at": ago(25)});
+    show(&store, Route::Jobs, 3, 100, &[job(101, 100)]).await;
+    show(&store, Route::JobStatusChanges, 2, 100, &[completed]).await;
+    show(&store, Route::Payments, 1, 100, &[payment(1, 101, 40)]).await;
+    store.close().await.unwrap();
+    assert_eq!(unpaid(&place), (Some(60.0), Exactness::Exact));
+
+    let columns = "id,created_at,status,status_stage,total_amount,paid_amount\n";
+    let old = "7,2020-01-01T10:00:00Z,Collected,completed,50,20\n";
+    place.write("old.csv", &format!("{columns}{old}"));
+    let words = "import jobs old.csv --trust-ids --complete-since 2019-01-01";
+    let import: Vec<&str> = words.split(' ').collect();
+    let ended = place.run(import).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(place.number("SELECT count(*) FROM jobs"), 2);
+    assert_eq!(unpaid(&place), (Some(60.0), Exactness::Exact));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use shopmirror_core::reading::{FieldKind, ReadField, fields_of};
 use shopmirror_core::record::{Route, field_text};
 
 use crate::store::mirror::job_links::{self, JobLink};
+use crate::store::mirror::job_states::{PAID_MARK, PAID_MAX};
 use crate::store::mirror::related::same_contact;
 use crate::store::mirror::{self, derived, field_rules, free_name, quoted};
 use crate::store::sightings::last_seen_sql;
@@ -314,7 +315,8 @@ fn add_current_state(columns: &mut View) {
     columns.add("completed_at", TEXT, &local("s.completed_at"));
     columns.add("completed_by", TEXT, "s.completed_by");
     columns.add("paid_total", REAL, "s.paid");
-    columns.add("paid_total_max", REAL, "s.paid_upto");
+    columns.add("paid_total_mark", TEXT, PAID_MARK);
+    columns.add("paid_total_max", REAL, PAID_MAX);
     columns.add(
         "turnaround_days",
         REAL,
