@@ -24,6 +24,7 @@ mod logging;
 mod moment;
 mod once;
 mod output;
+mod person;
 mod record_line;
 mod records;
 mod reload;
@@ -218,7 +219,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run => run::run(&config_path(place)?),
         Command::Once => once::run(&config_path(place)?, out),
         Command::Reload => reload::run(&config_path(place)?),
-        Command::Status(args) => status::run(place, args, out),
+        Command::Status(args) => status::run(place, &args, out),
         Command::Find(args) => find::run(&load_for_reading(&config_path(place)?)?, &args, out),
         Command::Records(args) => {
             records::run(&load_for_reading(&config_path(place)?)?, &args, out)

@@ -1,7 +1,5 @@
 //! `forget`: removes the data of records from the mirror and the log.
 
-mod person;
-
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -10,6 +8,7 @@ use shopmirror_core::record::{Kind, Route};
 
 use super::exit::{DATA, TRY_AGAIN, refuse};
 use super::output::{self, Output, cell};
+use super::person;
 use super::record_line::{NAMING, RecordLine};
 use super::runtime;
 use crate::config::Config;

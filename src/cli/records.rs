@@ -1,10 +1,13 @@
 //! `records`: the records of a route as a table or as JSON, all of them as CSV, NDJSON or an Excel
 //! file; with an id, one record and its history.
 
+mod person;
+
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::ValueEnum;
+use clap::{ValueEnum, ValueHint};
 use jiff::Timestamp;
 use serde_json::Value;
 use shopmirror_core::record::Route;
@@ -25,8 +28,8 @@ const STEP: i64 = 500;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The route
-    #[arg(value_parser = super::route())]
-    route: Route,
+    #[arg(required_unless_present = "person", value_parser = super::route())]
+    route: Option<Route>,
     /// Show the record with this id, and its history
     id: Option<String>,
     /// Only records whose column has this value; can be repeated
@@ -42,6 +45,16 @@ pub(super) struct Args {
     /// With --format csv: as Excel opens it in the country of the configuration
     #[arg(long)]
     excel: bool,
+    /// All that is stored of a person who asks: the records of all routes that hold these words, and
+    /// what belongs to the repairs and customers among them; only lists them without --yes
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["route", "wheres", "limit"])]
+    person: Option<String>,
+    /// Write the list of --person that was printed with this code, if it is still the same
+    #[arg(long, value_name = "CODE", requires_all = ["person", "output"])]
+    yes: Option<String>,
+    /// The new file that --person writes, as JSON
+    #[arg(long, value_name = "FILE", requires = "person", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -54,6 +67,8 @@ enum Form {
     Ndjson,
     /// An Excel file, with the fields of the records as reports read them
     Xlsx,
+    /// One JSON document, for --person
+    Json,
 }
 
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -63,37 +78,44 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn run(config: &Config, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
     let reader = super::reader(config)?;
+    if let Some(words) = &args.person {
+        return person::run(&reader, words, args, out);
+    }
+    let Some(route) = args.route else {
+        return refuse(USAGE, "name the route, or give --person NAME");
+    };
     if let Some(id) = &args.id {
-        return one(&reader, args.route, id, out);
+        return one(&reader, route, id, out);
     }
     let mut stdout = std::io::BufWriter::new(std::io::stdout().lock());
     match args.format {
-        Form::Table => return list(&reader, args, out),
+        Form::Table => return list(&reader, route, args, out),
         Form::Csv => {
             let mut form = CsvForm::DATA;
             if args.excel {
                 form = CsvForm::for_excel(&config.workspace.own_locale());
             }
-            write_csv(&reader, args.route, form, &mut stdout)?;
+            write_csv(&reader, route, form, &mut stdout)?;
         }
-        Form::Ndjson => write_ndjson(&reader, args.route, &mut stdout)?,
+        Form::Ndjson => write_ndjson(&reader, route, &mut stdout)?,
         Form::Xlsx => {
             output::refuse_terminal()?;
-            stdout.write_all(&excel(&reader, args.route, config)?)?;
+            stdout.write_all(&excel(&reader, route, config)?)?;
+        }
+        Form::Json => {
+            return refuse(
+                USAGE,
+                "--format json is for --person; for a list, give --json",
+            );
         }
     }
     stdout.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
-    let Args {
-        route,
-        wheres,
-        limit,
-        ..
-    } = args;
-    let columns = reader.columns(*route)?;
+fn list(reader: &Reader, route: Route, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    let Args { wheres, limit, .. } = args;
+    let columns = reader.columns(route)?;
     if let Some((unknown, _)) = wheres.iter().find(|(name, _)| !columns.contains(name)) {
         return refuse(
             USAGE,
@@ -107,7 +129,7 @@ fn list(reader: &Reader, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
         Some(limit) => *limit as usize,
         None => LISTED,
     };
-    let changes = reader.changes(&reader.newest(*route, wheres, limit)?)?;
+    let changes = reader.changes(&reader.newest(route, wheres, limit)?)?;
     if out.json {
         return output::json(&changes);
     }

@@ -1,8 +1,11 @@
 //! `status`: the state of the workspace, from the running daemon or, without one, from the store.
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ValueHint;
 use shopmirror_core::record::Route;
 
 use super::current::{current, decode, in_or_ago};
@@ -13,7 +16,7 @@ use crate::config::{Config, ConfigError};
 use crate::control::{self, ControlRequest};
 use crate::status::{Health, WorkspaceStatus};
 
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct Args {
     /// Show only how often this route is polled, and why
     #[arg(value_parser = super::route())]
@@ -21,16 +24,28 @@ pub(super) struct Args {
     /// Exit with 0 if health is ok, 1 if degraded or at risk, 2 if failing, 3 if it is not known
     #[arg(long)]
     exit_code: bool,
+    /// Write an archive for a question to somebody else: versions, configuration without secrets,
+    /// status, log, gaps and schema; no record
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["route", "exit_code"])]
+    support: Option<PathBuf>,
+    /// Write the archive without showing it first
+    #[arg(long, requires = "support")]
+    yes: bool,
 }
 
 /// The exit code of `--exit-code` if the health is not known.
 const UNKNOWN: u8 = 3;
 
 /// Prints the status.
-pub(super) fn run(place: Option<PathBuf>, args: Args, out: Output) -> anyhow::Result<ExitCode> {
+pub(super) fn run(place: Option<PathBuf>, args: &Args, out: Output) -> anyhow::Result<ExitCode> {
+    if let Some(target) = &args.support {
+        return support::run(&config_path(place)?, target, args.yes, out);
+    }
     let option = place.clone();
+    let is_for_exit_code = args.exit_code;
     let shown = config_path(place).and_then(|path| show(&path, args, out));
-    if !args.exit_code {
+    if !is_for_exit_code {
         return shown.map(|_| ExitCode::SUCCESS);
     }
     match shown {
@@ -46,7 +61,7 @@ pub(super) fn run(place: Option<PathBuf>, args: Args, out: Output) -> anyhow::Re
 }
 
 /// Prints the status, and returns the health.
-fn show(path: &Path, args: Args, out: Output) -> anyhow::Result<Health> {
+fn show(path: &Path, args: &Args, out: Output) -> anyhow::Result<Health> {
     let (mut status, store) = match load_for_reading(path) {
         Ok(config) => (current(&config)?, config.store.path),
         Err(error) => beside_a_mistake(path, error)?,

@@ -122,6 +122,23 @@ impl Reader {
         Ok(self.connection.values(&sql, values)?)
     }
 
+    /// The statements that make the tables, indexes and views of the store; no record.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn schema_text(&self) -> Result<String, StoreError> {
+        let sql = "
+            SELECT coalesce(group_concat(sql, ';' || char(10)), '')
+            FROM (
+                SELECT sql
+                FROM sqlite_schema
+                WHERE sql IS NOT NULL
+                ORDER BY type, name
+            )";
+        let text: String = self.connection.value(sql, [])?;
+        Ok(text + ";\n")
+    }
+
     /// One mirror row as a JSON object.
     pub fn record(&self, route: Route, id: &str) -> Result<Option<Map<String, Value>>, StoreError> {
         let sql = format!("SELECT * FROM \"{route}\" WHERE id = ?");

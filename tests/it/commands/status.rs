@@ -84,3 +84,51 @@ async fn a_daemon_that_does_not_answer_is_not_reported_as_stopped() {
     assert!(!reasons.contains("no daemon is running"), "{reasons}");
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn an_archive_for_support_has_no_record_no_secret_and_no_name() {
+    let workspace = Workspace::start().await;
+    workspace.add(
+        sandbox::Route::Leads,
+        json!({"name": "Xylo Phonist", "mobile_number": "0301234567"}),
+    );
+    let place = workspace.place();
+    place.configure(
+        "[sinks.erp]\ntype = \"webhook\"\nurl = \"http://127.0.0.1:9/CANARYHOOK\"\nroutes = [\"jobs\"]\n",
+    );
+    assert_eq!(place.run(["once"]).await.code, Some(0));
+    assert_eq!(
+        place.number("SELECT count(*) FROM leads WHERE name = 'Xylo Phonist'"),
+        1
+    );
+    let unseen = place.run(["status", "--support", "ask.tar.gz"]).await;
+    assert_eq!(unseen.code, Some(64), "{unseen:?}");
+    assert!(unseen.err.contains("--yes") && !place.path("ask.tar.gz").exists());
+    let written = place
+        .run(["status", "--support", "ask.tar.gz", "--yes"])
+        .await;
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let listed = std::process::Command::new("tar")
+        .args(["xzOf", "ask.tar.gz"])
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    let text = String::from_utf8(listed.stdout).unwrap();
+    for part in [
+        "SQLite",
+        "type = \"webhook\"",
+        "\"pollers\"",
+        "CREATE TABLE",
+        "[hidden]",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let key = std::fs::read_to_string(place.path("api-key")).unwrap();
+    for canary in ["Xylo", "Phonist", "0301234567", "CANARY", key.trim()] {
+        assert!(!text.contains(canary), "{canary}: {text}");
+    }
+    let again = place
+        .run(["status", "--support", "ask.tar.gz", "--yes"])
+        .await;
+    assert_eq!(again.code, Some(74), "no file is replaced: {again:?}");
+}

@@ -190,6 +190,34 @@ async fn a_person_is_forgotten_in_all_routes_after_a_list_of_what_that_is() {
     );
 
     let code = preview["code"].as_str().unwrap();
+    let all_stored = |code| {
+        let words = ["records", "--person", "xylo phonist", "--format", "json"];
+        let file = ["--output", "all.json", "--yes", code];
+        place.run([&words[..], &file[..]].concat())
+    };
+    let listed = place.run(["records", "--person", "xylo phonist"]).await;
+    assert!(listed.out.contains(&format!("--yes {code}")), "{listed:?}");
+    let written = all_stored(code).await;
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let text = std::fs::read(place.path("all.json")).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let mut exported = Vec::new();
+    for record in all["records"].as_array().unwrap() {
+        let route = record["route"].as_str().unwrap();
+        let id = record["id"].as_str().unwrap();
+        exported.push(format!("{route} {id}"));
+        let sql =
+            format!("SELECT count(*) FROM changes WHERE route = '{route}' AND record_id = '{id}'");
+        let versions = record["versions"].as_array().unwrap().len();
+        assert_eq!(versions as i64, place.number(&sql), "{record}");
+        assert_eq!(record["stored"]["id"], json!(id), "{record}");
+    }
+    exported.sort();
+    assert_eq!(exported, wanted, "all that the list has, and nobody else's");
+    assert_eq!(all_stored(code).await.code, Some(74), "no file is replaced");
+    std::fs::remove_file(place.path("all.json")).unwrap();
+    assert_eq!(all_stored("00000000").await.code, Some(75));
+    assert!(!place.path("all.json").exists());
     let later = workspace.add(Route::Leads, json!({"name": "Xylo Phonist"}));
     assert_eq!(place.run(["once"]).await.code, Some(0));
     let refused = place
