@@ -2,7 +2,7 @@
 //! about each problem. Writes nothing.
 
 mod page;
-mod reports;
+pub(super) mod reports;
 pub(super) mod samples;
 mod sink;
 mod store;

@@ -16,8 +16,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use shopmirror_core::reading::{DateFormat, ReadSettings, Rule, WORD_FIELDS, fields_of};
 use shopmirror_core::record::Route;
 
+use super::only_if::{self, OnlyIf};
 use super::sinks::{Sinks, check_notified};
-use super::store::time_of_day;
+use super::store::parse_time_of_day;
 use super::table::Table;
 use super::value::parsed;
 
@@ -136,12 +137,15 @@ fn report_fields<'de, D: Deserializer<'de>>(
 pub struct ScheduledReport {
     /// The report.
     pub report: String,
-    /// The time of day, in the time zone of the workspace.
-    #[serde(deserialize_with = "time_of_day")]
-    pub at: Time,
+    /// The times of day, in the time zone of the workspace, the earliest first.
+    #[serde(deserialize_with = "times_of_day")]
+    pub at: Vec<Time>,
     /// The days of the week; empty for all.
     #[serde(default)]
     pub days: Vec<Day>,
+    /// The reason without which it is not sent; `None` sends it each time.
+    #[serde(default, deserialize_with = "only_if::read")]
+    pub only_if: Option<OnlyIf>,
     /// The days that it is about.
     #[serde(default)]
     pub period: Range,
@@ -160,6 +164,36 @@ pub struct ScheduledReport {
     pub path: Option<PathBuf>,
     /// The sink that it is sent to.
     pub sink: Option<String>,
+}
+
+/// The most times of one day.
+const TIMES_MAX: usize = 24;
+
+/// One time of day, or a list of them.
+fn times_of_day<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Time>, D::Error> {
+    let texts = match toml::Value::deserialize(d)? {
+        toml::Value::String(text) => vec![text],
+        toml::Value::Array(values) => {
+            let mut texts = Vec::new();
+            for value in values {
+                texts.push(value.as_str().unwrap_or_default().to_owned());
+            }
+            texts
+        }
+        _ => Vec::new(),
+    };
+    if !(1..=TIMES_MAX).contains(&texts.len()) {
+        return Err(D::Error::custom(format!(
+            "must be a time of day, for example \"07:30\", or a list of 1 to {TIMES_MAX} of them"
+        )));
+    }
+    let mut times = Vec::with_capacity(texts.len());
+    for text in texts {
+        times.push(parse_time_of_day(&text).map_err(D::Error::custom)?);
+    }
+    times.sort_unstable();
+    times.dedup();
+    Ok(times)
 }
 
 /// A day of the week.

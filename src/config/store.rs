@@ -8,7 +8,7 @@ use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
 use super::table::Table;
-use super::value::{lasting, number, parsed, seconds, within};
+use super::value::{DAY_MS, HOUR_MS, lasting, number, parsed, seconds, within};
 
 /// The name of the database unless the configuration says otherwise.
 pub(super) const DATABASE: &str = "mirror.db";
@@ -45,9 +45,30 @@ pub struct BackupSettings {
     /// When the daily backup is made, by the machine's time zone.
     #[serde(default = "half_past_three", deserialize_with = "time_of_day")]
     pub at: Time,
+    /// How often a backup is made, from `at` on, if more than once a day.
+    #[serde(default, deserialize_with = "lasting::<HOUR_MS, DAY_MS, _, _>")]
+    pub every: Option<Duration>,
     /// The folder they are written to.
     #[serde(default = "backups")]
     pub path: PathBuf,
+}
+
+impl BackupSettings {
+    /// The times of day at which a backup is made, the earliest first: `at`, and then each time that
+    /// `every` has passed within the day.
+    #[must_use]
+    pub fn times(&self) -> Vec<Time> {
+        let every = self.every.unwrap_or(Duration::from_secs(DAY_S));
+        let mut times = Vec::new();
+        let mut after = Duration::ZERO;
+        while after < Duration::from_secs(DAY_S) {
+            let after_at = jiff::SignedDuration::try_from(after).unwrap_or_default();
+            times.push(self.at.wrapping_add(after_at));
+            after += every;
+        }
+        times.sort_unstable();
+        times
+    }
 }
 
 fn database() -> PathBuf {
@@ -87,9 +108,12 @@ pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> 
 }
 
 /// A time of day.
-pub(super) fn time_of_day<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
-    parsed(d, |text| {
-        Time::strptime("%H:%M", text)
-            .map_err(|_| "must be a time of day from \"00:00\" to \"23:59\"".into())
-    })
+fn time_of_day<'de, D: Deserializer<'de>>(d: D) -> Result<Time, D::Error> {
+    parsed(d, parse_time_of_day)
+}
+
+/// A time of day, as `07:30`; the error follows the name of the key.
+pub(super) fn parse_time_of_day(text: &str) -> Result<Time, String> {
+    let read = Time::strptime("%H:%M", text);
+    read.map_err(|_| "must be a time of day from \"00:00\" to \"23:59\"".to_owned())
 }

@@ -22,7 +22,7 @@ const WORD_MAX: usize = 64;
 /// A word that is less alike than this is no misspelling.
 const MIN_SIMILARITY: f64 = 0.84;
 /// Milliseconds, for [`lasting`].
-const HOUR_MS: u64 = 3_600_000;
+pub(super) const HOUR_MS: u64 = 3_600_000;
 pub(super) const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// A table for serde: it gives a struct those of its fields that the table has.

@@ -126,7 +126,7 @@ impl Scheduled {
                 continue;
             };
             let table = Timetable {
-                at: settings.at,
+                at: &settings.at,
                 days: &settings.days,
                 zone: &self.zone,
             };
@@ -186,7 +186,7 @@ impl Scheduled {
         if let Some(since) = since {
             run.settled_at = run.settled_at.max(since);
             let table = Timetable {
-                at: self.backup.at,
+                at: &self.backup.times(),
                 days: &[],
                 zone: &self.zone,
             };
@@ -282,7 +282,7 @@ impl Scheduled {
         }
     }
 
-    /// Makes one report, and writes it to its file and sends it to its sink.
+    /// Makes one report, and, if it has a reason, writes it to its file and sends it to its sink.
     async fn make(
         &self,
         name: &str,
@@ -291,6 +291,12 @@ impl Scheduled {
         due: Timestamp,
     ) -> anyhow::Result<()> {
         let answer = self.answer(settings, due).await?;
+        if let Some(only_if) = &settings.only_if
+            && !report::has_reason(only_if, &answer)?
+        {
+            tracing::info!("the report {name} has no reason to be sent now");
+            return Ok(());
+        }
         if let Some(path) = &settings.path {
             let bytes = report::rendered(&answer, settings.format)?.into_bytes();
             let to = path.clone();

@@ -1,9 +1,9 @@
 //! When a scheduled report is due, in the shop's time zone. Pure.
 //!
-//! Each day has one time: one that the change to summer time leaves out is the same distance later,
+//! Each time of a day comes once: one that the change to summer time leaves out is the same distance later,
 //! and of two the first counts.
 
-use jiff::civil::Time;
+use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
@@ -64,11 +64,11 @@ impl ReportRun {
     }
 }
 
-/// The days and the time of a scheduled report.
+/// The days and the times of a scheduled report.
 #[derive(Debug, Clone)]
 pub struct Timetable<'a> {
-    /// The time of day.
-    pub at: Time,
+    /// The times of day.
+    pub at: &'a [Time],
     /// The days of the week; empty for all.
     pub days: &'a [Day],
     /// The shop's time zone.
@@ -80,19 +80,32 @@ impl Timetable<'_> {
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Timestamp {
         let today = after.to_zoned_datetime(self.zone.clone()).date();
-        let due = |days: i32| {
-            let day = today.checked_add(days.days()).ok()?;
-            let is_wanted = self.days.is_empty() || self.days.contains(&Day(day.weekday()));
-            let at = is_wanted.then(|| {
-                day.to_datetime(self.at)
-                    .to_zoned_datetime(self.zone.clone())
-            })?;
-            Some(at.ok()?.timestamp())
-        };
-        (-1..=9)
-            .filter_map(due)
-            .find(|due| *due > after)
-            .unwrap_or(Timestamp::MAX)
+        for days in -1..=9_i32 {
+            let Ok(day) = today.checked_add(days.days()) else {
+                continue;
+            };
+            if let Some(next) = self.times_of(day).into_iter().find(|time| *time > after) {
+                return next;
+            }
+        }
+        Timestamp::MAX
+    }
+
+    /// The times of one day, the earliest first; none if it is not one of the days.
+    fn times_of(&self, day: Date) -> Vec<Timestamp> {
+        let mut times = Vec::new();
+        if !self.days.is_empty() && !self.days.contains(&Day(day.weekday())) {
+            return times;
+        }
+        for at in self.at {
+            let time = day.to_datetime(*at).to_zoned_datetime(self.zone.clone());
+            if let Ok(time) = time {
+                times.push(time.timestamp());
+            }
+        }
+        // Where clocks change, a later time may come earlier.
+        times.sort_unstable();
+        times
     }
 
     /// The time for which one is made next, and when; what is to be made now has a time up to
@@ -102,11 +115,15 @@ impl Timetable<'_> {
         // A time far ahead was noted while the clock was wrong, and says nothing.
         let is_believed = run.settled_at.duration_since(now) < LATEST;
         let oldest = now - LATEST;
-        let due = self.next(if is_believed {
+        let mut due = self.next(if is_believed {
             run.settled_at.max(oldest)
         } else {
             oldest
         });
+        // Of several times that passed while the daemon was off, the last one counts.
+        while self.next(due) <= now {
+            due = self.next(due);
+        }
         match run.failed_at {
             Some(at) if due <= now && at <= now => (due, at + RETRY),
             _ => (due, due),
@@ -127,7 +144,7 @@ mod tests {
     fn next(time: &str, days: &[Day], after: &str) -> Timestamp {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         Timetable {
-            at: time.parse().unwrap(),
+            at: &[time.parse().unwrap()],
             days,
             zone: &zone,
         }
@@ -147,6 +164,31 @@ mod tests {
         assert_eq!(
             next("07:30", &mondays, "2026-11-23T06:30:00Z"),
             at("2026-11-30T06:30:00Z")
+        );
+    }
+
+    #[test]
+    fn a_report_with_several_times_is_due_at_each() {
+        let table = Timetable {
+            at: &[Time::constant(9, 0, 0, 0), Time::constant(17, 0, 0, 0)],
+            days: &[],
+            zone: &TimeZone::UTC,
+        };
+        let mut last = at("2026-11-20T08:00:00Z");
+        for due in [
+            "2026-11-20T09:00:00Z",
+            "2026-11-20T17:00:00Z",
+            "2026-11-21T09:00:00Z",
+        ] {
+            last = table.next(last);
+            assert_eq!(last, at(due));
+        }
+        let run = ReportRun::new(at("2026-11-20T08:00:00Z"));
+        let (due, _) = table.due(&run, at("2026-11-20T18:00:00Z"));
+        assert_eq!(
+            due,
+            at("2026-11-20T17:00:00Z"),
+            "of two that passed, the last"
         );
     }
 
@@ -172,7 +214,7 @@ mod tests {
         for zone in ["Europe/Berlin", "Pacific/Apia", "Asia/Beirut"] {
             let zone = TimeZone::get(zone).unwrap();
             let table = Timetable {
-                at: Time::constant(0, 30, 0, 0),
+                at: &[Time::constant(0, 30, 0, 0)],
                 days: &[],
                 zone: &zone,
             };
@@ -193,7 +235,7 @@ mod tests {
     fn one_that_fails_is_tried_again_until_a_day_has_passed() {
         let due = at("2026-11-20T07:30:00Z");
         let table = Timetable {
-            at: Time::constant(7, 30, 0, 0),
+            at: &[Time::constant(7, 30, 0, 0)],
             days: &[],
             zone: &TimeZone::UTC,
         };

@@ -38,7 +38,7 @@ impl ScheduledReportStatus {
         let mut statuses = Vec::new();
         for (name, report) in &settings.schedule {
             let timetable = Timetable {
-                at: report.at,
+                at: &report.at,
                 days: &report.days,
                 zone,
             };

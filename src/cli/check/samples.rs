@@ -144,7 +144,7 @@ fn sample(route: Route, now: Timestamp) -> Change {
 }
 
 /// A change that is in no log.
-pub(super) fn change(kind: Kind, id: &str, body: String, now: Timestamp) -> Change {
+pub(in crate::cli) fn change(kind: Kind, id: &str, body: String, now: Timestamp) -> Change {
     Change {
         seq: 0,
         event_id: format!("{kind}_sample"),

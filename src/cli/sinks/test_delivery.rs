@@ -12,12 +12,13 @@ use shopmirror_core::record::{Change, Kind, Route, TEST_ID};
 use tokio_util::sync::CancellationToken;
 
 use super::unknown;
-use crate::cli::check::samples;
+use crate::cli::check::{reports, samples};
 use crate::cli::exit::{DATA, TRY_AGAIN, UNAVAILABLE, USAGE, refuse};
 use crate::cli::output::{self, Output};
 use crate::cli::runtime;
 use crate::config::{Config, SinkKind};
 use crate::deliver::wants;
+use crate::report;
 use crate::sink::{self, Preview, Sink, Verdict};
 use crate::store::Reader;
 
@@ -28,6 +29,9 @@ pub(super) struct Args {
     route: Option<Route>,
     /// The id of the record
     id: Option<String>,
+    /// Send this scheduled report, as it would be made now, also if it has no reason
+    #[arg(long, value_name = "SCHEDULE", conflicts_with = "route")]
+    report: Option<String>,
     /// Print what would be sent, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -54,8 +58,9 @@ pub(super) fn run(
     let now = Timestamp::now();
     // Without a store there is no record yet.
     let reader = Reader::open(&config.store.path).ok();
-    let change = match (args.route, &args.id) {
-        (Some(route), Some(id)) => chosen(config, route, id)?,
+    let change = match (args.route, &args.id, &args.report) {
+        (_, _, Some(schedule)) => scheduled(config, schedule, now)?,
+        (Some(route), Some(id), None) => chosen(config, route, id)?,
         _ => samples::newest_of(reader.as_ref(), &settings.filter.routes, now),
     };
     if args.route.is_some() && !wants(&settings.filter, &change) {
@@ -83,6 +88,27 @@ fn chosen(config: &Config, route: Route, id: &str) -> anyhow::Result<Change> {
             format!("the mirror has no {route} {id}: see `shopmirror find`"),
         ),
     }
+}
+
+/// A scheduled report as it would be made now.
+fn scheduled(config: &Config, schedule: &str, now: Timestamp) -> anyhow::Result<Change> {
+    let schedules = &config.reports.schedule;
+    let Some(settings) = schedules.get(schedule) else {
+        let names: Vec<&str> = schedules.keys().map(String::as_str).collect();
+        let text = format!(
+            "there is no [reports.schedule.{schedule}]; the scheduled reports are: {}",
+            names.join(", ")
+        );
+        return refuse(USAGE, text);
+    };
+    let answer = reports::made(config, settings, now)?;
+    if let Some(only_if) = &settings.only_if
+        && !report::has_reason(only_if, &answer)?
+    {
+        output::print_note("at its time it would not be sent now: it has no reason (`only_if`)");
+    }
+    let body = report::notice_body(schedule, &answer, settings.format)?;
+    Ok(samples::change(Kind::Report, schedule, body, now))
 }
 
 /// Sends one change, marked as a test, and reports the outcome.

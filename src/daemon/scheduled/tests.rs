@@ -128,3 +128,44 @@ async fn a_clock_that_is_ahead_puts_no_report_off_and_makes_none_early() {
     assert!(report.exists(), "{:?}", running.state.borrow().reports);
     running.end().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_report_without_its_reason_is_not_sent_and_counts_as_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let late = "-- title = \"Late\"\nSELECT 2 AS days_late UNION ALL SELECT 5";
+    std::fs::write(dir.path().join("late.sql"), late).unwrap();
+    let mut rest = "[reports]\nfolder = \".\"\n".to_owned();
+    for (name, report, only_if) in [
+        // The store is empty.
+        ("empty", "mirror", "rows"),
+        ("rows", "late", "rows"),
+        ("met", "late", "days_late > 3"),
+        ("unmet", "late", "days_late > 5"),
+        ("wrong", "late", "absent > 3"),
+    ] {
+        rest += &format!(
+            "[reports.schedule.{name}]\nreport = \"{report}\"\nat = [\"02:30\", \"03:30\"]\n\
+             format = \"csv\"\npath = \"{name}.csv\"\nonly_if = \"{only_if}\"\n"
+        );
+    }
+    let running = Running::start(dir.path(), "2026-05-04T00:29:00Z", &rest);
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    let shown = running.state.borrow().reports.clone();
+    let of = |name: &str| shown.iter().find(|report| report.name == name).unwrap();
+    for (name, is_sent) in [
+        ("empty", false),
+        ("rows", true),
+        ("met", true),
+        ("unmet", false),
+    ] {
+        let file = dir.path().join(format!("{name}.csv"));
+        assert_eq!(file.exists(), is_sent, "{name}: {shown:?}");
+        assert!(of(name).last_at.is_some(), "{name} counts as made");
+        assert_eq!(of(name).next_at, "2026-05-04T01:30:00.000000Z", "{name}");
+    }
+    let whole = std::fs::read_to_string(dir.path().join("met.csv")).unwrap();
+    assert!(whole.contains('2') && whole.contains('5'), "{whole}");
+    let why = of("wrong").last_error.as_deref().unwrap();
+    assert!(why.contains("only_if names the column \"absent\""), "{why}");
+    running.end().await;
+}

@@ -49,6 +49,17 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
         "{checked:?}"
     );
     assert_eq!(place.run(["once"]).await.code, Some(0));
+    let sent = place
+        .run(["sinks", "desk", "test", "--report", "hours"])
+        .await;
+    assert_eq!(sent.code, Some(0), "{sent:?}");
+    assert!(sent.out.contains("accepted"), "{sent:?}");
+    let unknown = place
+        .run(["sinks", "desk", "test", "--report", "weeks"])
+        .await;
+    assert_eq!(unknown.code, Some(64), "{unknown:?}");
+    assert!(unknown.err.contains("hours, stages"), "{unknown:?}");
+    assert_eq!(server.mails().len(), 1, "it is sent now");
     missed(&place, "hours");
     missed(&place, "stages");
     let daemon = place.daemon();
@@ -59,10 +70,10 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
             .any(|h| h[0] == "Subject" && h[1].as_str().unwrap().contains("hours"))
     };
     wait_until("the report is mailed", || {
-        server.mails().iter().any(is_report)
+        server.mails().iter().filter(|mail| is_report(mail)).count() == 2
     })
     .await;
-    let mail = server.mails().into_iter().find(is_report).unwrap();
+    let mail = server.mails().into_iter().rfind(is_report).unwrap();
     assert_eq!(mail["to"], json!(["desk@example.com"]));
     let html = mail["html"].as_str().unwrap();
     assert!(
@@ -103,7 +114,7 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     place.status_when("the reports are known", made).await;
     assert_eq!(
         server.mails().iter().filter(|mail| is_report(mail)).count(),
-        1
+        2
     );
     daemon.stop().await;
 }

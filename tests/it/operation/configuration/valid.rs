@@ -140,7 +140,10 @@ fn every_key_sets_its_value_and_no_secret_is_shown() {
     let token = &config.status.as_ref().unwrap().tokens[0];
     assert_eq!(token.secret.expose_secret().len(), 24);
     let till = &config.reports.schedule["till"];
-    assert_eq!((till.at, till.days.len()), (time(7, 30, 0, 0), 2));
+    assert_eq!(
+        (till.at.as_slice(), till.days.len()),
+        (&[time(7, 30, 0, 0)][..], 2)
+    );
 
     let erp = &config.sinks["erp"];
     let changed = Condition::Changed(vec!["status".to_owned(), "amount".to_owned()]);
