@@ -29,6 +29,7 @@ mod record_line;
 mod records;
 mod reload;
 mod report;
+mod restore;
 mod run;
 mod run_as;
 #[cfg(feature = "sandbox")]
@@ -134,9 +135,9 @@ enum Command {
     Backfill(backfill::Args),
     /// Copy the store into one file and check the copy, with or without a daemon
     Backup(backup::Args),
-    /// Replace the store by a backup, or begin with an empty one after it was lost; refused while a
-    /// daemon runs
-    Restore(backup::RestoreArgs),
+    /// Replace the store by a backup, of a file or from off-site storage, or begin with an empty one
+    /// after it was lost; refused while a daemon runs
+    Restore(restore::Args),
     /// Store older records of a route from a file that you have: CSV, XLSX or NDJSON
     Import(import::Args),
     /// Check that the file, the log, the mirror and each sink's counts agree; exits with 65 if not
@@ -231,7 +232,7 @@ fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Search(args) => search::run(&load(place)?, &args, out),
         Command::Backfill(args) => backfill::run(&load(place)?, &args, out),
         Command::Backup(args) => backup::run(&load(place)?, args, out),
-        Command::Restore(args) => backup::restore(&load(place)?, args, out),
+        Command::Restore(args) => restore::run(place, args, out),
         Command::Import(args) => import::run(&load(place)?, &args, out),
         Command::Verify(args) => verify::run(&load(place)?, &args, out),
         Command::Forget(args) => forget::run(&load(place)?, &args, out),

@@ -13,6 +13,7 @@ mod conditions;
 mod email;
 mod intake;
 mod local;
+mod offsite;
 mod only_if;
 mod polling;
 mod problem;
@@ -40,8 +41,8 @@ use std::time::Duration;
 use toml::de::DeTable;
 
 pub use address::{
-    is_loopback, mqtt as mqtt_url, nats as nats_url, webhook as webhook_url,
-    workspace as workspace_address,
+    is_loopback, mqtt as mqtt_url, nats as nats_url, service as service_address,
+    webhook as webhook_url, workspace as workspace_address,
 };
 pub use alerts::{AlertsSettings, HeartbeatSettings, HeartbeatUrl};
 pub use base::Base;
@@ -49,6 +50,7 @@ pub use conditions::{Condition, FieldTest, Side};
 pub use email::{EmailSettings, MailTls};
 pub use intake::{Intake, IntakeField, IntakeSettings};
 pub use local::{CommandSettings, FileFormat, FileSettings};
+pub use offsite::{Encryption, OffsiteSettings};
 pub use only_if::{Comparison, OnlyIf, RowTest};
 pub use polling::{PollSettings, RouteSettings};
 pub use problem::{Problem, Problems};
@@ -162,13 +164,35 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Read`] if the file cannot be read as text.
     pub fn named_store_path(path: &Path) -> Result<PathBuf, ConfigError> {
-        let text = file_text(path)?;
-        let (document, _) = DeTable::parse_recoverable(&text);
+        Ok(Self::store_path_in(&file_text(path)?, path))
+    }
+
+    /// As [`named_store_path`](Self::named_store_path), for a text that is to become the file at
+    /// `path`.
+    #[must_use]
+    pub fn store_path_in(text: &str, path: &Path) -> PathBuf {
+        let (document, _) = DeTable::parse_recoverable(text);
         let store = document.get_ref().get("store");
         let named = store
             .and_then(|store| store.get_ref().get("path"))
             .and_then(|path| path.get_ref().as_str());
-        Ok(Base::for_file(path).store_path(named.unwrap_or(store::DATABASE)))
+        Base::for_file(path).store_path(named.unwrap_or(store::DATABASE))
+    }
+
+    /// The folder of the shop's own reports that a text names which is to become the file at `path`.
+    #[must_use]
+    pub fn reports_folder_in(text: &str, path: &Path) -> Option<PathBuf> {
+        let (document, _) = DeTable::parse_recoverable(text);
+        let reports = document.get_ref().get("reports")?;
+        let folder = reports.get_ref().get("folder")?;
+        Some(Base::for_file(path).dir.join(folder.get_ref().as_str()?))
+    }
+
+    /// The part of a text that commands need which only read the database. It contains no secret:
+    /// no sink, no file of a key.
+    #[must_use]
+    pub fn readable_part(text: &str) -> String {
+        for_readers(text)
     }
 
     /// Checks the text of a file. Messages use `file_name` as its name.
@@ -262,6 +286,34 @@ fn for_readers(text: &str) -> String {
         readable.insert("routes".to_owned(), routes.clone());
     }
     readable.to_string()
+}
+
+/// The files that a text names in a key that ends with `_file`, which is to become the file at
+/// `path`, and that are not there.
+#[must_use]
+pub fn missing_files(text: &str, path: &Path) -> Vec<PathBuf> {
+    let document: toml::Table = text.parse().unwrap_or_default();
+    let mut named = Vec::new();
+    note_files(&document, &mut named);
+    let folder = Base::for_file(path).dir;
+    let mut missing = Vec::new();
+    for file in named {
+        let file = folder.join(file);
+        if !file.exists() && !missing.contains(&file) {
+            missing.push(file);
+        }
+    }
+    missing
+}
+
+fn note_files(table: &toml::Table, named: &mut Vec<String>) {
+    for (key, value) in table {
+        match value {
+            toml::Value::Table(inner) => note_files(inner, named),
+            toml::Value::String(file) if key.ends_with("_file") => named.push(file.clone()),
+            _ => {}
+        }
+    }
 }
 
 /// What to do about a file that cannot be read.

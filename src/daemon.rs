@@ -10,6 +10,8 @@ mod deliveries;
 mod health;
 mod heartbeat;
 mod notify;
+#[cfg(feature = "s3")]
+mod offsite;
 mod open_page;
 mod reload;
 mod requests;

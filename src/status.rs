@@ -22,7 +22,7 @@ use crate::control::ControlError;
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerStatus, PollingStatus};
 use crate::store::{FieldStatus, Gap, JobLink, Reader, Reread, StoreError, Withheld};
-pub use backup::BackupStatus;
+pub use backup::{BackupStatus, OffsiteStatus, SAME_DISK};
 pub use health::Health;
 use health::{degraded, failing, judge_absence, judge_pollers, judge_polling};
 pub use overview::{FormatTime, StatusTable};
@@ -91,6 +91,8 @@ pub struct WorkspaceStatus {
     pub rereads: Vec<Reread>,
     /// The state of the daily backup; `None` if none are made.
     pub backup: Option<BackupStatus>,
+    /// The state of the off-site backup; `None` if none are made.
+    pub offsite: Option<OffsiteStatus>,
     /// One entry per scheduled report.
     pub reports: Vec<ScheduledReportStatus>,
 }

@@ -45,9 +45,15 @@ pub use ingest::{
 };
 pub use list_query::{Filter, FilterWay, ListError, ListQuery, PageKey, Sort};
 pub use maintenance::Upkeep;
+#[cfg(feature = "s3")]
+pub use maintenance::archive::{
+    ArchiveError, ArchiveFiles, ArchiveKey, ArchiveTexts, read as read_archive,
+};
 pub use maintenance::backup::{CopyControl, CopyFacts, back_up};
 pub use maintenance::backup_folder::{BackupFile, BackupFolder};
 pub use maintenance::forget::Forgotten;
+#[cfg(feature = "s3")]
+pub use maintenance::offsite::{OffsiteBackup, OffsiteBackups, OffsiteError};
 pub use mirror::browse::{RecordColumn, RecordColumnKind, RecordList, RecordSelect};
 pub use mirror::field_rules::{FieldRule, FieldStatus};
 pub use mirror::history::RecordHistory;
@@ -70,7 +76,7 @@ pub use rusqlite::types::Value as SqlValue;
 pub use search_index::{Found, IndexProgress, SearchIndex, index_log};
 
 pub use maintenance::rebuild::{Rebuilt, rebuild};
-pub use maintenance::restore::{Restored, restore};
+pub use maintenance::restore::{Restored, restore, restore_beside};
 pub use maintenance::verify::VerifyFinding;
 pub use meta::MetaKey;
 pub use mirror::related::RelatedRecord;

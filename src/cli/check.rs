@@ -214,6 +214,8 @@ fn check_all(path: &Path, args: &Args, report: &mut CheckReport) -> anyhow::Resu
             store::check(path, &config, report);
             store::check_backup(&config, report);
             page::check(&config, report);
+            #[cfg(feature = "s3")]
+            store::check_offsite(&config, report).await;
             workspace::check(&config, report).await;
         }
         for sink in &sinks {

@@ -39,7 +39,11 @@ fn stored(config: &Config, why: &ControlError) -> anyhow::Result<WorkspaceStatus
     let mut status = WorkspaceStatus::stored(&reader, now)?;
     if config.backup.keep > 0 {
         let folder = BackupFolder::new(&config.backup.path, &config.store.path);
-        status.backup = Some(BackupStatus::from_folder(&folder, now));
+        let is_offsite = config.backup.offsite.is_some();
+        status.backup = Some(BackupStatus::from_folder(&folder, is_offsite, now));
+        if is_offsite {
+            status.offsite = Some(reader.value(MetaKey::OFFSITE)?.unwrap_or_default());
+        }
     }
     let zone = &config.workspace.time_zone;
     let runs = reader.value(MetaKey::REPORT_RUNS)?.unwrap_or_default();

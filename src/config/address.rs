@@ -97,7 +97,7 @@ pub fn nats(text: &str) -> Result<Url, String> {
 }
 
 /// The address of a service such as S3: a host, and a port if it needs one.
-pub(super) fn service(text: &str) -> Result<Url, String> {
+pub fn service(text: &str) -> Result<Url, String> {
     let url = near_or_tls(parse(text, ["https", "http"], SERVICE)?, false)?;
     if !is_bare(&url) || url.path() != "/" {
         return Err(format!(

@@ -16,6 +16,8 @@ const STATE_DIR: &str = "/var/lib/shopmirror";
 /// The folders that relative paths start from, and where a key may come from.
 #[derive(Debug, Clone, Default)]
 pub struct Base {
+    /// The file.
+    pub file: PathBuf,
     /// The folder of the file. Files that are only read are relative to it.
     pub dir: PathBuf,
     /// The folder of the service's state. Files that are written are relative to it, or to `dir`
@@ -41,6 +43,7 @@ impl Base {
         let env_key = std::env::var("SHOPMIRROR_API_KEY").ok();
         let env_key = env_key.map(SecretString::from);
         Self {
+            file: path.to_owned(),
             dir: folder_of(path).to_owned(),
             state_dir: service_state_dir().or_else(|| installed_state_dir(path)),
             credentials_dir,

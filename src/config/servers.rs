@@ -184,7 +184,7 @@ pub struct S3Settings {
     pub timeout: Duration,
 }
 
-fn region() -> String {
+pub(super) fn region() -> String {
     "us-east-1".to_owned()
 }
 
@@ -201,7 +201,8 @@ pub(super) fn s3(table: &Table<'_>) -> Option<S3Settings> {
     Some(read)
 }
 
-fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
+/// The address of a service that speaks S3.
+pub(super) fn endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Url>, D::Error> {
     parsed(d, |text| address::service(text).map(Some))
 }
 

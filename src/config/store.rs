@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::civil::Time;
 use serde::{Deserialize, Deserializer};
 
+use super::offsite::{self, OffsiteSettings};
 use super::table::Table;
 use super::value::{DAY_MS, HOUR_MS, lasting, number, parsed, seconds, within};
 
@@ -51,6 +52,9 @@ pub struct BackupSettings {
     /// The folder they are written to.
     #[serde(default = "backups")]
     pub path: PathBuf,
+    /// The bucket that gets each backup as well; `None` if none does.
+    #[serde(skip)]
+    pub offsite: Option<OffsiteSettings>,
 }
 
 impl BackupSettings {
@@ -98,13 +102,30 @@ pub(super) fn read(table: &Table<'_>) -> Option<StoreSettings> {
 
 /// `[backup]`; `store` is where the store is. `None` only if a problem was noted.
 pub(super) fn backup(table: &Table<'_>, store: &Path) -> Option<BackupSettings> {
-    let read: BackupSettings = table.read(&[])?;
+    let read: Option<BackupSettings> = table.read(&[]);
+    let offsite = if table.has("s3") {
+        let offsite = table.section("s3", offsite::read);
+        if read.as_ref().is_some_and(|read| read.keep == 0) {
+            table.note(
+                "keep",
+                "must be at least 1 for [backup.s3], which gets these backups",
+            );
+        }
+        offsite
+    } else {
+        None
+    };
+    let read = read?;
     let path = if table.has("path") {
         table.file.base.state_path(&read.path)
     } else {
         store.with_file_name(&read.path)
     };
-    Some(BackupSettings { path, ..read })
+    Some(BackupSettings {
+        path,
+        offsite,
+        ..read
+    })
 }
 
 /// A time of day.

@@ -32,6 +32,7 @@ impl DaemonHandle {
             page_refused,
             reload_refused: state.refusal.clone(),
             backup: state.backup.clone(),
+            offsite: state.offsite.clone(),
             reports: state.reports.clone(),
             ..stored
         };

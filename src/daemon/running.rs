@@ -8,6 +8,8 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "s3")]
+use super::offsite::Offsite;
 use super::scheduled::Scheduled;
 use super::shared::{DaemonHandle, result_of};
 use super::{alerts, dispatcher, heartbeat, notify, search_index, upkeep};
@@ -87,7 +89,20 @@ impl RunningTasks {
             Ok(())
         });
 
-        state.send_modify(|state| state.backup = None);
+        state.send_modify(|state| {
+            state.backup = None;
+            state.offsite = None;
+        });
+        #[cfg(feature = "s3")]
+        if let Some(offsite) = config.backup.offsite.clone() {
+            let offsite = Offsite {
+                backup: config.backup.clone(),
+                offsite,
+                reports: config.reports.folder.clone(),
+                daemon: daemon.clone(),
+            };
+            tasks.spawn(offsite.run(finish.clone()));
+        }
         let scheduled = Scheduled {
             backup: config.backup.clone(),
             reports: config.reports.clone(),

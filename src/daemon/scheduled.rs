@@ -168,7 +168,10 @@ impl Scheduled {
         let now = self.now();
         let folder = BackupFolder::new(&self.backup.path, self.daemon.store.path());
         let listed = folder.clone();
-        let listing = tokio::task::spawn_blocking(move || BackupStatus::from_folder(&listed, now));
+        let is_offsite = self.backup.offsite.is_some();
+        let listing = tokio::task::spawn_blocking(move || {
+            BackupStatus::from_folder(&listed, is_offsite, now)
+        });
         let mut status = listing.await?;
         if run.error.is_some() {
             status.last_error.clone_from(&run.error);

@@ -14,7 +14,7 @@ use super::reload::ReloadRequests;
 use crate::deliver::SinkView;
 use crate::page::PageState;
 use crate::poll::{BackgroundClient, DispatcherRequest};
-use crate::status::{BackupStatus, ScheduledReportStatus};
+use crate::status::{BackupStatus, OffsiteStatus, ScheduledReportStatus};
 use crate::store::Store;
 
 /// What every task holds.
@@ -44,6 +44,8 @@ pub(super) struct DaemonState {
     pub(super) page: PageState,
     /// The daily backup; `None` if none are made.
     pub(super) backup: Option<BackupStatus>,
+    /// The off-site backup; `None` if none are made.
+    pub(super) offsite: Option<OffsiteStatus>,
     /// The scheduled reports.
     pub(super) reports: Vec<ScheduledReportStatus>,
 }

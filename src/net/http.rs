@@ -35,6 +35,14 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 #[error("{0}")]
 pub struct NoResponse(String);
 
+impl NoResponse {
+    /// For a response that ended before its announced end.
+    #[must_use]
+    pub fn cut() -> Self {
+        Self("the connection was closed before the whole response had come".to_owned())
+    }
+}
+
 /// The proxy through which a server is reached.
 #[derive(Clone, Copy)]
 pub struct ProxyAddress<'a> {

@@ -3,6 +3,10 @@
 //! Whether an object counts as stored is for the caller to judge, by its entity tag and its length:
 //! a captive portal or a proxy answers 200 as well. No error repeats the secret of the access key.
 
+mod objects;
+mod reader;
+mod upload;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +20,9 @@ use url::Url;
 
 use super::http::{Answer, HttpClient, NoResponse, ProxyAddress};
 use super::tls::TlsError;
+pub use objects::{S3Error, S3Object};
+pub use reader::ObjectReader;
+pub use upload::Upload;
 
 /// How long a signed address is good; services accept clocks that differ by as much.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);

@@ -268,6 +268,13 @@ impl WorkspaceStatus {
                 "the last backup failed and will be retried: {why}"
             )));
         }
+        if let Some(offsite) = &self.offsite
+            && let Some(why) = &offsite.last_error
+        {
+            findings.push(degraded(format!(
+                "the last off-site backup failed and will be retried: {why}"
+            )));
+        }
         for report in &self.reports {
             if let Some(why) = &report.last_error {
                 findings.push(degraded(format!(

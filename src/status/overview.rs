@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use shopmirror_core::budget::BudgetStatus;
 
-use super::WorkspaceStatus;
+use super::{SAME_DISK, WorkspaceStatus};
 use crate::deliver::SinkStatus;
 use crate::poll::{PollerState, PollerStatus};
 use crate::store::missing_link;
@@ -67,6 +67,15 @@ impl WorkspaceStatus {
                 text = format!("{text}, {next}");
             }
             facts.push(("backup", text));
+            if backup.same_disk_only {
+                facts.push(("backup", SAME_DISK.to_owned()));
+            }
+        }
+        if let Some(offsite) = &self.offsite {
+            let text = self
+                .time_text(offsite.last_at.as_deref(), format_time)
+                .unwrap_or_else(|| "none yet".to_owned());
+            facts.push(("off-site", text));
         }
         if let Some(next) = self.reports.iter().min_by_key(|report| &report.next_at) {
             let number = count(self.reports.len(), "scheduled report", "scheduled reports");

@@ -2,9 +2,13 @@
 //! retention); and in the folder, what a person or the schedule asks for: backup, restore, checks,
 //! `forget`, and rebuilding the mirror.
 
+#[cfg(feature = "s3")]
+pub(super) mod archive;
 pub(super) mod backup;
 pub(super) mod backup_folder;
 pub(super) mod forget;
+#[cfg(feature = "s3")]
+pub(super) mod offsite;
 pub(super) mod rebuild;
 pub(super) mod restore;
 mod salvage;

@@ -31,6 +31,8 @@ impl MetaKey {
     pub const OTHER_WORKSPACE: Self = Self("workspace_other");
     /// Of which lists an operator has imported every record since a day.
     pub const COMPLETE_IMPORTS: Self = Self("complete_imports");
+    /// The newest backup that is off-site.
+    pub const OFFSITE: Self = Self("offsite_backup");
     /// When the custom fields of every form were last read.
     pub const FORMS_READ: Self = Self("custom_fields_read");
 }

@@ -7,6 +7,8 @@ mod instance;
 mod locked;
 mod lost;
 mod mirror;
+#[cfg(feature = "s3")]
+mod offsite;
 mod root;
 mod search_index;
 mod side_files;

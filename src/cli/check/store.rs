@@ -9,7 +9,10 @@ use super::CheckReport;
 use super::writable::{closed, unwritable};
 use crate::cli::{exit, output};
 use crate::config::Config;
-use crate::store::{Reader, StoreError, StorePlace, missing_link};
+use crate::status::SAME_DISK;
+#[cfg(feature = "s3")]
+use crate::store::OffsiteBackups;
+use crate::store::{BackupFolder, Reader, StoreError, StorePlace, missing_link};
 
 pub(super) fn check(file: &Path, config: &Config, report: &mut CheckReport) {
     let path = &config.store.path;
@@ -93,5 +96,28 @@ pub(super) fn check_backup(config: &Config, report: &mut CheckReport) {
     };
     if let Some(problem) = problem {
         report.wrong("backup", format!("{problem}; see [backup] path"));
+    }
+    let backups = BackupFolder::new(folder, &config.store.path);
+    if config.backup.offsite.is_none() && backups.is_on_disk_of_store() {
+        report.warn("backup", SAME_DISK);
+    }
+}
+
+/// The bucket of the off-site backup is there, and may be listed; stores nothing.
+#[cfg(feature = "s3")]
+pub(super) async fn check_offsite(config: &Config, report: &mut CheckReport) {
+    let Some(settings) = &config.backup.offsite else {
+        return;
+    };
+    let backups = match OffsiteBackups::open(settings) {
+        Ok(backups) => backups,
+        Err(error) => return report.wrong("off-site", error.to_string()),
+    };
+    match backups.list().await {
+        Ok(there) => {
+            let number = output::count(there.len(), "backup", "backups");
+            report.ok("off-site", format!("the bucket is there, with {number}"));
+        }
+        Err(error) => report.failed(exit::UNAVAILABLE, "off-site", error.to_string()),
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use jiff::tz::TimeZone;
 
 use crate::files::owner;
 use crate::store::identity::Identities;
-use crate::store::maintenance::backup::PARTIAL;
+use crate::store::maintenance::backup::{PARTIAL, is_partial_of};
 use crate::store::open;
 
 /// The time in a name: `20261121T033000Z`.
@@ -33,6 +34,7 @@ pub(in crate::store) fn name_stamp(at: Timestamp) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFolder {
     folder: PathBuf,
+    store: PathBuf,
     stem: String,
 }
 
@@ -49,7 +51,7 @@ impl BackupFile {
     /// Whether its time lies in the future, so that it does not say when the backup was made.
     #[must_use]
     pub fn is_from_future(&self, now: Timestamp) -> bool {
-        self.at > now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now)
+        is_from_future(self.at, now)
     }
 }
 
@@ -64,6 +66,7 @@ impl BackupFolder {
             .into_owned();
         Self {
             folder: folder.to_owned(),
+            store: store.to_owned(),
             stem,
         }
     }
@@ -72,6 +75,37 @@ impl BackupFolder {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether the folder lies on the disk of the store, as far as the system tells.
+    #[must_use]
+    pub fn is_on_disk_of_store(&self) -> bool {
+        match (fs::metadata(&self.folder), fs::metadata(&self.store)) {
+            (Ok(folder), Ok(store)) => folder.dev() == store.dev(),
+            _ => false,
+        }
+    }
+
+    /// What the names of its backups begin with: the name of the store.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        &self.stem
+    }
+
+    fn archive_name(&self) -> String {
+        format!("{}-offsite.age", self.stem)
+    }
+
+    /// The file of the archive that is being sent off-site.
+    #[cfg(feature = "s3")]
+    pub(super) fn archive(&self) -> PathBuf {
+        self.folder.join(self.archive_name())
+    }
+
+    /// The file that says how far that archive was sent.
+    #[cfg(feature = "s3")]
+    pub(super) fn archive_note(&self) -> PathBuf {
+        self.folder.join(format!("{}-offsite.json", self.stem))
     }
 
     /// Where a backup begun at `at` is written.
@@ -88,6 +122,9 @@ impl BackupFolder {
     pub fn prepare(&self) -> io::Result<()> {
         owner::create_folder(&self.folder)?;
         for name in self.names()? {
+            if is_partial_of(&self.archive_name(), &name) {
+                fs::remove_file(self.folder.join(&name))?;
+            }
             // `mirror-20261121T033000Z.db.4gT7x1.partial`, or its journal.
             if let Some((whole, _)) = name.rsplit_once(PARTIAL)
                 && let Some((backup, _)) = whole.rsplit_once('.')
@@ -122,20 +159,18 @@ impl BackupFolder {
     /// # Errors
     /// If a file cannot be removed; newer ones stay in any case.
     pub fn prune(&self, keep: usize, now: Timestamp) -> io::Result<()> {
-        let mut files = self.list()?;
+        let files = self.list()?;
         if files.len() <= keep {
             return Ok(());
         }
-        files.sort_by_key(|file| file.is_from_future(now));
-        let mut stores = HashSet::new();
-        for (place, file) in files.iter().enumerate() {
-            let is_newest_of_store = match identity_of(&file.path) {
-                Some(identity) => stores.insert(identity),
-                None => false,
-            };
-            if place >= keep && !is_newest_of_store {
-                fs::remove_file(&file.path)?;
-            }
+        let mut backups = Vec::new();
+        for file in files {
+            let store = identity_of(&file.path);
+            let BackupFile { path: place, at } = file;
+            backups.push(DatedBackup { place, at, store });
+        }
+        for path in surplus(backups, keep, now) {
+            fs::remove_file(path)?;
         }
         Ok(())
     }
@@ -163,19 +198,57 @@ impl BackupFolder {
             .strip_prefix(&self.stem)?
             .strip_prefix('-')?
             .strip_suffix(".db")?;
-        let at = jiff::civil::DateTime::strptime(STAMP, stamp).ok()?;
-        let at = at.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
-        // A name that only parses as a time is not one of ours.
-        if name_stamp(at) == stamp {
-            Some(at)
-        } else {
-            None
-        }
+        stamp_of(stamp)
     }
 }
 
+/// The time that [`name_stamp`] writes so; `None` for every other text.
+pub(super) fn stamp_of(text: &str) -> Option<Timestamp> {
+    let at = jiff::civil::DateTime::strptime(STAMP, text).ok()?;
+    let at = at.to_zoned_datetime(TimeZone::UTC).ok()?.timestamp();
+    // A text that only parses as a time is not one of ours.
+    if name_stamp(at) == text {
+        Some(at)
+    } else {
+        None
+    }
+}
+
+/// A backup anywhere, as the rule of removal sees it.
+pub(super) struct DatedBackup<P> {
+    /// Its file or object.
+    pub(super) place: P,
+    /// When it was begun.
+    pub(super) at: Timestamp,
+    /// Which store it is of; `None` if it cannot be read.
+    pub(super) store: Option<String>,
+}
+
+/// The places of the backups that go: all but the newest `keep` and the newest one of each store.
+/// Those from the future count as the oldest.
+pub(super) fn surplus<P>(mut backups: Vec<DatedBackup<P>>, keep: usize, now: Timestamp) -> Vec<P> {
+    backups.sort_by_key(|backup| (is_from_future(backup.at, now), std::cmp::Reverse(backup.at)));
+    let mut stores = HashSet::new();
+    let mut surplus = Vec::new();
+    for (number, backup) in backups.into_iter().enumerate() {
+        let is_newest_of_store = match backup.store {
+            Some(store) => stores.insert(store),
+            None => false,
+        };
+        if number >= keep && !is_newest_of_store {
+            surplus.push(backup.place);
+        }
+    }
+    surplus
+}
+
+/// Whether a time lies so far ahead that the clock was wrong when it was noted.
+pub(super) fn is_from_future(at: Timestamp, now: Timestamp) -> bool {
+    at > now.saturating_add(CLOCK_WAS_WRONG).unwrap_or(now)
+}
+
 /// The identity of the store in a backup; `None` if it cannot be read.
-fn identity_of(backup: &Path) -> Option<String> {
+pub(super) fn identity_of(backup: &Path) -> Option<String> {
     let connection = open::open_reader(backup).ok()?;
     let identities = Identities::read(&connection).ok()?;
     Some(identities.first().to_owned())

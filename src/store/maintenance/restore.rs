@@ -85,6 +85,29 @@ pub fn restore(
     })
 }
 
+/// Puts the backup `file` at `target`, where nothing may be yet, to look at it. Records that were
+/// forgotten in the store at `store` since are forgotten in the copy too. Blocks.
+///
+/// # Errors
+/// [`StoreError`]; nothing is at `target` then.
+pub fn restore_beside(
+    store: &Path,
+    file: &Path,
+    target: &Path,
+    control: &CopyControl,
+) -> Result<CopyFacts, StoreError> {
+    if target.exists() {
+        return Err(StoreError::Exists(target.to_owned()));
+    }
+    let folder = owner::folder_of(target);
+    owner::create_folder(folder).map_err(StoreError::io("make", folder))?;
+    let copy = backup::copy(file, target, control).map_err(|error| not_a_backup(file, error))?;
+    adapt(&copy, store)?;
+    let facts = backup::facts(&copy)?;
+    backup::publish(copy, target, false)?;
+    Ok(facts)
+}
+
 /// Refuses to replace a file that was never a store, as `path` in `[store]` may name by mistake. An
 /// empty file is none: a first start that died leaves one.
 fn refuse_foreign(store: &Path) -> Result<(), StoreError> {

@@ -16,12 +16,12 @@ use serde_json::Value;
 use crate::support::{Place, Workspace, far_time_of_day, wait_until};
 
 /// Opens a database as a tool does that must not write beside it.
-fn opened(path: &Path) -> Connection {
+pub(super) fn opened(path: &Path) -> Connection {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).unwrap()
 }
 
-fn one<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> T {
+pub(super) fn one<T: rusqlite::types::FromSql>(connection: &Connection, sql: &str) -> T {
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
@@ -37,7 +37,7 @@ fn names(folder: &Path) -> Vec<String> {
 const LAST: &str = "SELECT max(seq) FROM changes";
 
 /// A place whose store has seen every route once.
-async fn filled() -> (Workspace, Place) {
+pub(super) async fn filled() -> (Workspace, Place) {
     let workspace = Workspace::start().await;
     let place = workspace.place();
     place.configure(&Place::file_sink(

@@ -32,6 +32,14 @@ async fn a_store_restored_from_a_backup_goes_on_under_the_same_event_ids() {
     let (lost, before) = (place.number(LAST), hook.events().len());
     let written = fs::read_to_string(place.path("audit.ndjson")).unwrap();
 
+    let beside = ["restore", "copy.db", "--to", "look"];
+    let looked = place.run(beside).await;
+    assert_eq!(looked.code, Some(0), "{looked:?}");
+    assert_eq!(place.number(LAST), lost, "the store in use stays");
+    let shown: i64 = one(&opened(&place.path("look/mirror.db")), LAST);
+    assert_eq!(shown, lost - 4);
+    let again = place.run(beside).await;
+    assert_eq!(again.code, Some(64), "nothing is replaced: {again:?}");
     let restored = place.run(["restore", "copy.db"]).await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(place.number(LAST), lost - 4);

@@ -63,7 +63,25 @@ impl Moto {
         lines
     }
 
+    /// The bytes of an object.
+    pub(crate) async fn object(&self, bucket: &str, name: &str) -> Vec<u8> {
+        let answer = self.send("GET", &format!("{bucket}/{name}"), "").await;
+        assert!(answer.status().is_success(), "{name}");
+        answer.bytes().await.unwrap().to_vec()
+    }
+
+    /// Stores an object.
+    pub(crate) async fn put(&self, bucket: &str, name: &str, text: &str) {
+        let answer = self.send("PUT", &format!("{bucket}/{name}"), text).await;
+        assert!(answer.status().is_success(), "{name}");
+    }
+
     async fn request(&self, method: &str, path: &str) -> (bool, String) {
+        let answer = self.send(method, path, "").await;
+        (answer.status().is_success(), answer.text().await.unwrap())
+    }
+
+    async fn send(&self, method: &str, path: &str, body: &str) -> reqwest::Response {
         let client = shopmirror::net::tls::client_builder()
             .tls_certs_only(std::iter::empty())
             .build()
@@ -75,7 +93,6 @@ impl Moto {
             "AWS4-HMAC-SHA256 Credential=reader/20260101/us-east-1/s3/aws4_request, \
              SignedHeaders=host, Signature=none",
         );
-        let answer = request.send().await.unwrap();
-        (answer.status().is_success(), answer.text().await.unwrap())
+        request.body(body.to_owned()).send().await.unwrap()
     }
 }
