@@ -22,6 +22,7 @@ mod record;
 mod records;
 mod reports;
 mod respond;
+mod rights;
 mod server;
 mod sign_in;
 mod spark;

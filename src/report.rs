@@ -39,7 +39,7 @@ pub use error::ReportError;
 pub use exactness::{Cell, Exactness, Marking, sum_of_counts};
 pub use folder::{find, list};
 pub use head::{Chart, ColumnFormat, Parameter, Report, RowsBehind};
-pub use home::{Figure, Home, HomeDocument, LINE_DAYS, Number, Standing, home};
+pub use home::{Figure, Home, HomeDocument, LINE_DAYS, Money, Number, Standing, home};
 pub use html::{TableLinks, document, fragment, shown_columns};
 pub use json::{AnswerDocument, listed};
 pub use list::{ColumnKind, Listed};

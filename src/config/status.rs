@@ -60,6 +60,8 @@ pub struct Token {
 pub enum Role {
     /// Everything.
     Owner,
+    /// The repairs and the people, and no amount: a list of fields, which the page has.
+    Staff,
     /// The numbers on the wall display, and nothing else of the shop.
     Wall,
 }
@@ -204,7 +206,7 @@ mod tests {
             ("CANARY6789abcdef0 wall", "line 1: must be one token alone"),
             (
                 "CANARY6789abcdef0 hall wall",
-                "line 1: the role must be one of owner, wall",
+                "line 1: the role must be one of owner, staff, wall",
             ),
             ("\nha/ll wall CANARY6789abcdef0", "line 2: the name must be"),
             (

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use super::context::PageContext;
 use super::not_shown::NotShown;
 use super::respond::not_shown;
+use super::viewer::Viewer;
 
 /// The query of an address.
 pub(super) struct Asked<Q>(pub(super) Q);
@@ -33,7 +34,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Arc<PageContext>> for Asked<Q> {
                 };
                 let text = format!("This address asks for what the page does not have: {why}.");
                 let why = NotShown::new(StatusCode::BAD_REQUEST, text);
-                Err(not_shown(context, &why))
+                Err(not_shown(context, &Viewer::of(parts, context), &why))
             }
         }
     }

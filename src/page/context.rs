@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::cached::Cached;
 use super::not_shown::NotShown;
+use super::rights::Rights;
 use super::sign_in::SignIn;
 use super::{Ask, StatusPage};
 use crate::report::{self, Home, Range, Report};
@@ -78,11 +79,6 @@ impl PageContext {
         }
     }
 
-    /// True if single records may be shown.
-    pub(super) fn shows_records(&self) -> bool {
-        self.page.settings.show_records
-    }
-
     /// The shop's name.
     pub(super) fn shop(&self) -> String {
         self.shop.borrow().clone()
@@ -93,7 +89,7 @@ impl PageContext {
         // If the viewer leaves, its request ends, and the next viewer takes the status again.
         let take = async {
             let mut status = (self.ask)().await?;
-            if !self.shows_records() {
+            if !self.page.settings.show_records {
                 status = status.without_quotations();
             }
             if let Some(name) = &status.workspace
@@ -106,15 +102,28 @@ impl PageContext {
         self.newest.newest(EVERY, take).await
     }
 
-    /// The numbers of Home that are at most a few seconds old; `None` if the store does not answer.
-    pub(super) async fn numbers(self: &Arc<Self>, range: Range) -> Option<Arc<Home>> {
+    /// The numbers of Home that are at most a few seconds old, as far as they are shown to a reader;
+    /// `None` if the store does not answer.
+    pub(super) async fn numbers(
+        self: &Arc<Self>,
+        range: Range,
+        rights: Rights,
+    ) -> Option<Arc<Home>> {
         let read = self.read(move |reader, context| {
             let StatusPage { reports, zone, .. } = &context.page;
             let ready = &reports.ready_status;
             Ok(report::home(reader, range, ready, zone, Timestamp::now())?)
         });
         let take = async { read.await.ok().map(Arc::new) };
-        self.numbers.get(&range)?.newest(NUMBERS_EVERY, take).await
+        let home = self
+            .numbers
+            .get(&range)?
+            .newest(NUMBERS_EVERY, take)
+            .await?;
+        if rights.shows_all() {
+            return Some(home);
+        }
+        Some(Arc::new(home.without_money()))
     }
 
     /// Reads the store on a connection of its own. Busy if others read for too long.
@@ -153,15 +162,27 @@ impl PageContext {
         self.store.read_report(read).await
     }
 
-    /// The reports that may be shown, and what is wrong with the others. It reads files, so it is
-    /// called within [`Self::read`].
-    pub(super) fn reports(&self) -> (Vec<Report>, Vec<String>) {
+    /// The reports that are shown to a reader, and what is wrong with the others. It reads files,
+    /// so it is called within [`Self::read`].
+    pub(super) fn reports(&self, rights: Rights) -> (Vec<Report>, Vec<String>) {
         let mut folder = None;
-        if self.shows_records() {
+        if rights.shows_records() && rights.shows_all() {
             folder = self.page.reports.folder.as_deref();
         }
         let (mut reports, errors) = report::list(folder);
-        reports.retain(|report| self.shows_records() || !report.shows_records());
+        reports.retain(|report| rights.shows_report(report));
         (reports, errors.iter().map(ToString::to_string).collect())
+    }
+
+    /// The report of a name, if it is shown to a reader.
+    pub(super) fn report(&self, rights: Rights, name: &str) -> Result<Report, NotShown> {
+        let (reports, _) = self.reports(rights);
+        match reports.into_iter().find(|report| report.name == name) {
+            Some(report) => Ok(report),
+            None => {
+                let text = "There is no such report here.";
+                Err(NotShown::new(StatusCode::NOT_FOUND, text))
+            }
+        }
     }
 }

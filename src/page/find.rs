@@ -8,12 +8,13 @@ use maud::html;
 use serde::Deserialize;
 use shopmirror_core::record::{Change, FoundRecord, Route};
 
+use super::StatusPage;
 use super::context::PageContext;
 use super::frame::{framed, pages};
 use super::not_shown::NotShown;
 use super::respond::DataFormat;
 use super::text::{list_title, shown};
-use super::titles::listed;
+use super::titles::{RecordFields, listed};
 use super::viewer::Viewer;
 use crate::store::{Found, Reader, RelatedRecord};
 use crate::text::number::count;
@@ -54,12 +55,19 @@ pub(super) fn found(
         let text = "Write what to find into the box: a name, a phone number, a repair.";
         return Err(NotShown::new(StatusCode::BAD_REQUEST, text));
     }
-    let Found { changes, searched } = reader.find(&query.q, None, MAX)?;
+    let Found {
+        mut changes,
+        searched,
+    } = reader.find(&query.q, None, MAX)?;
+    let has_more = changes.len() >= MAX;
+    if !viewer.rights.shows_all() {
+        changes.retain(|change| is_found_in_shown(change, &query.q, &context.page, viewer));
+    }
     if query.format == Some(DataFormat::Json) {
+        viewer.rights.need_all()?;
         let before = usize::from(query.page) * PAGE_SIZE;
         return found_as_data(changes.into_iter().skip(before).take(PAGE_SIZE));
     }
-    let has_more = changes.len() >= MAX;
     let mut found: Vec<(Route, String)> = Vec::new();
     for change in changes {
         let Some(id) = change.record_id else { continue };
@@ -89,7 +97,7 @@ pub(super) fn found(
             });
         }
         if !records.is_empty() {
-            let records = listed(reader, &context.page, &viewer.locale, list, &records)?;
+            let records = listed(reader, &context.page, viewer, list, &records)?;
             sections.push((list, ids.len(), records));
         }
         has_next |= ids.len() > before + PAGE_SIZE;
@@ -124,7 +132,19 @@ pub(super) fn found(
         }
         (pages("find", ("q", &query.q), query.page, has_next))
     };
-    Ok(framed(context, &title, "", &page).into_response())
+    Ok(framed(context, viewer, &title, "", &page).into_response())
+}
+
+/// Whether each word of a search is in a field that the reader may see: the index has the words of
+/// all fields.
+fn is_found_in_shown(change: &Change, words: &str, page: &StatusPage, viewer: &Viewer) -> bool {
+    if !viewer.rights.shows_route(change.route) {
+        return false;
+    }
+    let fields = RecordFields::parse(&change.body, page, viewer);
+    let text = fields.all_texts().to_lowercase();
+    let words = words.to_lowercase();
+    words.split_whitespace().all(|word| text.contains(word))
 }
 
 /// Records in their latest state for programs.

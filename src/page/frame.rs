@@ -6,12 +6,21 @@ use maud::{DOCTYPE, Markup, html};
 use shopmirror_core::record::Route;
 
 use super::context::PageContext;
+use super::rights::Rights;
 use super::text::shown;
+use super::viewer::Viewer;
 use crate::report::Range;
 
 /// A whole page around its body; `tab` is the address of the page of the navigation that it belongs
 /// to, and empty if it is none of them.
-pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Markup) -> Html<String> {
+pub(super) fn framed(
+    context: &PageContext,
+    viewer: &Viewer,
+    title: &str,
+    tab: &str,
+    body: &Markup,
+) -> Html<String> {
+    let rights = viewer.rights;
     let shop = shown(&context.shop());
     let is_live = [".", "system"].contains(&tab);
     let page = html! {
@@ -27,8 +36,8 @@ pub(super) fn framed(context: &PageContext, title: &str, tab: &str, body: &Marku
             body {
                 header {
                     a.shop href="." dir="auto" { (shop) }
-                    (navigation(tab, context.shows_records()))
-                    @if context.shows_records() {
+                    (navigation(tab, rights))
+                    @if rights.shows_records() {
                         form.find action="find" method="get" role="search" {
                             input type="search" name="q" dir="auto" aria-label="Find"
                                 placeholder="Find a customer or a repair";
@@ -63,7 +72,7 @@ pub(super) fn head(title: &str, root: &str) -> Markup {
 }
 
 /// The links between the pages.
-fn navigation(current: &str, shows_records: bool) -> Markup {
+fn navigation(current: &str, rights: Rights) -> Markup {
     let pages = [
         (".", "Home"),
         ("reports", "Reports"),
@@ -73,7 +82,12 @@ fn navigation(current: &str, shows_records: bool) -> Markup {
     html! {
         nav aria-label="Pages" {
             @for (address, name) in pages {
-                @if shows_records || address != "records" {
+                @let is_shown = match address {
+                    "." => true,
+                    "records" => rights.shows_records(),
+                    _ => rights.shows_page(&format!("/{address}")),
+                };
+                @if is_shown {
                     a href=(address) aria-current=[marked(address == current, "page")] { (name) }
                 }
             }

@@ -10,8 +10,10 @@ use maud::{Markup, html};
 
 use super::context::PageContext;
 use super::frame::{link, ranges};
+use super::rights::Rights;
 use super::spark::spark;
 use super::text::{message, money, shown, zone_name};
+use super::viewer::Viewer;
 use crate::report::{self, Cell, Exactness, Figure, Home, Number, Range};
 use crate::status::{Health, WorkspaceStatus};
 use crate::text::first_upper;
@@ -25,14 +27,14 @@ const BARS_MAX: usize = 12;
 pub(super) async fn parts(
     context: &Arc<PageContext>,
     range: Range,
-    locale: &Locale,
+    viewer: &Viewer,
 ) -> Vec<Markup> {
     let status = context.status().await;
-    let home = context.numbers(range).await;
+    let home = context.numbers(range, viewer.rights).await;
     let now = Timestamp::now();
     let zone = &context.page.zone;
     let mut parts = vec![
-        health(status.as_deref(), home.as_deref(), now, zone),
+        health(status.as_deref(), home.as_deref(), viewer, now, zone),
         ranges(
             &Range::HOME,
             |each| each == range,
@@ -49,7 +51,8 @@ pub(super) async fn parts(
         range,
         home: &home,
         now,
-        locale,
+        locale: &viewer.locale,
+        rights: viewer.rights,
     };
     parts.extend([view.cards(), view.statuses(), view.now(), view.as_of()]);
     parts
@@ -59,11 +62,17 @@ pub(super) async fn parts(
 fn health(
     status: Option<&WorkspaceStatus>,
     home: Option<&Home>,
+    viewer: &Viewer,
     now: Timestamp,
     zone: &TimeZone,
 ) -> Markup {
+    let has_system = viewer.rights.shows_page("/system");
     let (is_good, text) = match status {
         None => (false, "The program does not answer.".to_owned()),
+        // What is wrong may quote what others said.
+        Some(status) if status.health != Health::Ok && !has_system => {
+            (false, "Something is wrong: tell the owner.".to_owned())
+        }
         Some(status) => (status.health == Health::Ok, trouble(status, now, zone)),
     };
     html! {
@@ -76,11 +85,12 @@ fn health(
                         (home.complete_since)
                         @if home.gaps > 0 {
                             ", except for "
-                            a href="system#gaps" { (count(home.gaps, "gap", "gaps")) }
+                            @let gaps = count(home.gaps, "gap", "gaps");
+                            @if has_system { a href="system#gaps" { (gaps) } } @else { (gaps) }
                         }
                         "."
                     }
-                    @if !is_good { " " a href="system" { "What to do" } }
+                    @if !is_good && has_system { " " a href="system" { "What to do" } }
                 }
             }
         }
@@ -119,6 +129,7 @@ struct HomeView<'a> {
     home: &'a Home,
     now: Timestamp,
     locale: &'a Locale,
+    rights: Rights,
 }
 
 /// The unit of a number of Home.
@@ -171,7 +182,7 @@ impl HomeView<'_> {
     /// The numbers of the range, each beside that of the range before.
     fn cards(&self) -> Markup {
         let home = self.home;
-        let cards = [
+        let mut cards = vec![
             Card {
                 id: "taken-in",
                 title: "Taken in",
@@ -187,13 +198,6 @@ impl HomeView<'_> {
                 report: "turnaround-by-brand",
             },
             Card {
-                id: "money-in",
-                title: "Money in",
-                figure: &home.money_in,
-                unit: Unit::Money,
-                report: "payments",
-            },
-            Card {
                 id: "leads",
                 title: "New leads",
                 figure: &home.leads,
@@ -201,6 +205,16 @@ impl HomeView<'_> {
                 report: "leads",
             },
         ];
+        if let Some(money) = &home.money {
+            let card = Card {
+                id: "money-in",
+                title: "Money in",
+                figure: &money.received,
+                unit: Unit::Money,
+                report: "payments",
+            };
+            cards.insert(2, card);
+        }
         html! {
             div.cards #cards data-part { @for card in &cards { (self.card(card)) } }
         }
@@ -246,7 +260,7 @@ impl HomeView<'_> {
     fn rows_of_card(&self, report: &str, from: &str, to: &str) -> String {
         let days = [("from", from), ("to", to)];
         let of_report = link("report", &[&[("name", report)], &days[..]].concat());
-        if !self.context.shows_records() {
+        if !self.rights.shows_records() {
             return of_report;
         }
         let created = [("created.from", from), ("created.to", to)];
@@ -266,7 +280,7 @@ impl HomeView<'_> {
 
     /// The address of the repairs behind a number; of their number only, if no record may be shown.
     fn repairs_link(&self, parameters: &[(&str, &str)]) -> String {
-        if self.context.shows_records() {
+        if self.rights.shows_records() {
             link("report", &[&[("name", "repairs")], parameters].concat())
         } else {
             report_link("open-repairs")
@@ -334,7 +348,7 @@ impl HomeView<'_> {
         let now = &self.home.now;
         let mut follow_ups = report_link("leads");
         let mut unpaid = report_link("payments");
-        if self.context.shows_records() {
+        if self.rights.shows_records() {
             follow_ups = report_link("follow-ups");
             let query = [("name", "outstanding"), ("completed_days", "90")];
             unpaid = link("report", &query);
@@ -365,7 +379,9 @@ impl HomeView<'_> {
                         @for (title, cell, address) in counts {
                             (self.row(title, cell, Unit::Count, &address))
                         }
-                        (self.row(long_unpaid, &now.unpaid, Unit::Money, &unpaid))
+                        @if let Some(money) = &self.home.money {
+                            (self.row(long_unpaid, &money.unpaid, Unit::Money, &unpaid))
+                        }
                     }
                 }
             }
@@ -400,7 +416,7 @@ impl HomeView<'_> {
         html! {
             p.note #as-of data-part {
                 "As of " (at) ", " (zone_name(zone)) "."
-                @for note in &self.home.notes { " " (message(&first_upper(note))) "." }
+                @for note in self.home.all_notes() { " " (message(&first_upper(note))) "." }
             }
         }
     }

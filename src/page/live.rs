@@ -16,9 +16,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::context::{EVERY, PageContext};
 use super::frame::framed;
+use super::viewer::Viewer;
 use super::{home, system};
 use crate::report::Range;
-use crate::text::locale::Locale;
 
 /// After how long a browser connects again.
 const RETRY: Duration = Duration::from_secs(3);
@@ -38,33 +38,33 @@ impl Live {
     pub(super) async fn respond(
         self,
         context: Arc<PageContext>,
-        locale: Locale,
+        viewer: Viewer,
         headers: &HeaderMap,
     ) -> Response {
         if let Some(kind) = headers.get(header::ACCEPT)
             && kind == "text/event-stream"
         {
-            return self.stream(context, locale);
+            return self.stream(context, viewer);
         }
-        let parts = self.parts(&context, &locale).await;
+        let parts = self.parts(&context, &viewer).await;
         let (title, tab) = match self {
             Self::Home(_) => ("Home", "."),
             Self::System => ("System", "system"),
         };
         let body = html! { @for part in &parts { (part) } };
-        framed(&context, title, tab, &body).into_response()
+        framed(&context, &viewer, title, tab, &body).into_response()
     }
 
     /// The parts in their order, as they are now. Those that change have an id and the attribute
     /// `data-part`.
-    async fn parts(self, context: &Arc<PageContext>, locale: &Locale) -> Vec<Markup> {
+    async fn parts(self, context: &Arc<PageContext>, viewer: &Viewer) -> Vec<Markup> {
         match self {
-            Self::Home(range) => home::parts(context, range, locale).await,
+            Self::Home(range) => home::parts(context, range, viewer).await,
             Self::System => system::parts(context).await,
         }
     }
 
-    fn stream(self, context: Arc<PageContext>, locale: Locale) -> Response {
+    fn stream(self, context: Arc<PageContext>, viewer: Viewer) -> Response {
         let Ok(permit) = Arc::clone(&context.streams).try_acquire_owned() else {
             let text = "too many pages are open: reload this one for what is new\n";
             return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
@@ -72,12 +72,12 @@ impl Live {
         // The first event is sent at once.
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let viewer = (context, locale, tick, Vec::new(), permit);
-        let events = stream::unfold(viewer, move |viewer| async move {
-            let (context, locale, mut tick, mut sent, permit) = viewer;
+        let state = (context, viewer, tick, Vec::new(), permit);
+        let events = stream::unfold(state, move |state| async move {
+            let (context, viewer, mut tick, mut sent, permit) = state;
             loop {
                 tick.tick().await;
-                let parts = self.parts(&context, &locale).await;
+                let parts = self.parts(&context, &viewer).await;
                 let parts: Vec<String> = parts.into_iter().map(Markup::into_string).collect();
                 let mut changed = String::new();
                 for (index, part) in parts.iter().enumerate() {
@@ -88,8 +88,8 @@ impl Live {
                 sent = parts;
                 if !changed.is_empty() {
                     let event = Event::default().event("page").retry(RETRY).data(changed);
-                    let viewer = (context, locale, tick, sent, permit);
-                    return Some((Ok::<_, Infallible>(event), viewer));
+                    let state = (context, viewer, tick, sent, permit);
+                    return Some((Ok::<_, Infallible>(event), state));
                 }
             }
         });

@@ -41,6 +41,9 @@ pub(super) fn one(
     query: &PersonQuery,
 ) -> Result<Response, NotShown> {
     let name = query.name.as_str();
+    viewer
+        .rights
+        .need(viewer.rights.shows_field("assigned_to"))?;
     let now = Timestamp::now();
     let days = Range::Last30Days.days(now.to_zoned_datetime(context.page.zone.clone()).date());
     let of_days = Question {
@@ -69,9 +72,17 @@ pub(super) fn one(
         },
         ..of_days
     };
-    let open = answer(reader, context, "repairs", &open, now)?;
-    let completed = answer(reader, context, "repairs", &completed, now)?;
-    let turnaround = answer(reader, context, "turnaround-by-person", &turnaround, now).ok();
+    let open = answer(reader, context, viewer, "repairs", &open, now)?;
+    let completed = answer(reader, context, viewer, "repairs", &completed, now)?;
+    let turnaround = answer(
+        reader,
+        context,
+        viewer,
+        "turnaround-by-person",
+        &turnaround,
+        now,
+    )
+    .ok();
     let (sum, unpriced) = sum_of(reader, &completed)?;
     let address = link(
         "report",
@@ -95,12 +106,14 @@ pub(super) fn one(
                     Some(&address),
                     &viewer.locale,
                 ))
-                div {
-                    dt { "What these came to" }
-                    dd { strong {
-                        @if unpriced > 0 { "≥ " }
-                        (money(sum, currency, &viewer.locale))
-                    } }
+                @if viewer.rights.shows_all() {
+                    div {
+                        dt { "What these came to" }
+                        dd { strong {
+                            @if unpriced > 0 { "≥ " }
+                            (money(sum, currency, &viewer.locale))
+                        } }
+                    }
                 }
                 @if let Some(days) = turnaround.as_ref().and_then(median) {
                     div {
@@ -109,7 +122,7 @@ pub(super) fn one(
                     }
                 }
             }
-            @if unpriced > 0 {
+            @if unpriced > 0 && viewer.rights.shows_all() {
                 p.note { (count(unpriced, "repair has", "repairs have")) " no total that can be read." }
             }
         }
@@ -122,7 +135,7 @@ pub(super) fn one(
             (report::fragment(&completed, &RecordLinks))
         }
     };
-    Ok(framed(context, name, "reports", &page).into_response())
+    Ok(framed(context, viewer, name, "reports", &page).into_response())
 }
 
 /// The parameters of the report `repairs` for those of a person in a state.
@@ -136,12 +149,19 @@ fn repairs_of(name: &str, state: &str) -> Vec<(String, String)> {
 fn answer(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     report: &str,
     question: &Question,
     now: Timestamp,
-) -> Result<Answer, ReportError> {
-    let report = report::find(report, None)?;
-    report::answer(reader, &report, question, &context.page.zone, now)
+) -> Result<Answer, NotShown> {
+    let report = context.report(viewer.rights, report)?;
+    Ok(report::answer(
+        reader,
+        &report,
+        question,
+        &context.page.zone,
+        now,
+    )?)
 }
 
 /// A number of rows, as a link if there is an address.

@@ -15,13 +15,13 @@ use super::context::PageContext;
 use super::frame::{framed, record_link};
 use super::not_shown::NotShown;
 use super::respond::DataFormat;
+use super::rights::Rights;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
 use super::viewer::Viewer;
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::document;
 use crate::text::first_upper;
-use crate::text::locale::Locale;
 use crate::text::number::count;
 
 /// The most related records of one route that are shown.
@@ -46,7 +46,8 @@ pub(super) fn one(
     let RecordQuery { route, id, format } = query;
     let route = *route;
     let settings = &context.page;
-    let locale = &viewer.locale;
+    let rights = viewer.rights;
+    rights.need(rights.shows_route(route))?;
     let noun = nouns(route).0;
     let history = reader.history(route, id)?;
     if history.changes.is_empty() {
@@ -54,10 +55,11 @@ pub(super) fn one(
         return Err(NotShown::new(StatusCode::NOT_FOUND, text));
     }
     if *format == Some(DataFormat::Json) {
+        rights.need_all()?;
         return Ok(Json(history).into_response());
     }
     let body = reader.current_body(route, id)?;
-    let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings, locale);
+    let fields = RecordFields::parse(body.as_deref().unwrap_or_default(), settings, viewer);
     let title = fields.title(route, id);
     let is_vanished = history
         .changes
@@ -71,23 +73,26 @@ pub(super) fn one(
     let mut related = Vec::new();
     let mut events = Vec::new();
     for (route, mut records) in related_to(reader, route, id)? {
+        if !rights.shows_route(route) {
+            continue;
+        }
         let is_event = matches!(route, Route::JobStatusChanges | Route::Payments);
         if is_event && query.route == Route::Jobs {
-            events.extend(events_of(route, &records, settings, locale));
+            events.extend(events_of(route, &records, settings, viewer));
             continue;
         }
         records.sort_by_key(|record| {
-            Reverse(RecordFields::parse(&record.body, settings, locale).text("created_at"))
+            Reverse(RecordFields::parse(&record.body, settings, viewer).text("created_at"))
         });
-        let list = listed(reader, settings, locale, route, &records)?;
+        let list = listed(reader, settings, viewer, route, &records)?;
         related.push((route, records.len(), list));
     }
     if route == Route::Jobs {
-        events.extend(edits(&history));
+        events.extend(edits(&history, rights));
         events.sort_by_key(|event| Reverse(event.at.parse::<Timestamp>().ok()));
     }
     let mut money = None;
-    if route == Route::Customers {
+    if route == Route::Customers && rights.shows_all() {
         money = Some(CustomerMoney::read(reader, id)?);
     }
     let page = html! {
@@ -98,8 +103,8 @@ pub(super) fn one(
                 @if body.is_some() { ", made " (fields.created()) }
             }
         }
-        @if let Some(state) = &state { (now(state, settings, locale)) }
-        @if let Some(money) = &money { (money.section(settings, locale)) }
+        @if let Some(state) = &state { (now(state, settings, viewer)) }
+        @if let Some(money) = &money { (money.section(settings, viewer)) }
         @if !events.is_empty() { (time_line(&events, settings)) }
         section {
             h2 { "Details" }
@@ -114,9 +119,11 @@ pub(super) fn one(
                     }
                 }
                 (fields.list())
-                details {
-                    summary { "As the workspace sent it" }
-                    pre tabindex="0" dir="auto" { (pretty(body)) }
+                @if rights.shows_all() {
+                    details {
+                        summary { "As the workspace sent it" }
+                        pre tabindex="0" dir="auto" { (pretty(body)) }
+                    }
                 }
             } @else {
                 p { "The mirror does not hold this record any more. Its history is below." }
@@ -134,9 +141,9 @@ pub(super) fn one(
                 }
             }
         }
-        (versions(&history, &fields, settings))
+        (versions(&history, &fields, rights, settings))
     };
-    Ok(framed(context, &title, "records", &page).into_response())
+    Ok(framed(context, viewer, &title, "records", &page).into_response())
 }
 
 /// One thing that happened to a repair.
@@ -153,11 +160,11 @@ fn events_of(
     route: Route,
     records: &[RelatedRecord],
     page: &StatusPage,
-    locale: &Locale,
+    viewer: &Viewer,
 ) -> Vec<Event> {
     let mut events = Vec::new();
     for RelatedRecord { id, body } in records {
-        let fields = RecordFields::parse(body, page, locale);
+        let fields = RecordFields::parse(body, page, viewer);
         let what = match route {
             Route::Payments => format!("Payment: {}", fields.text("amount")),
             _ => fields.text("status"),
@@ -173,12 +180,14 @@ fn events_of(
 }
 
 /// The edits of a record, each with the names of the fields that it changed.
-fn edits(history: &RecordHistory) -> Vec<Event> {
+fn edits(history: &RecordHistory, rights: Rights) -> Vec<Event> {
     let mut events = Vec::new();
     for change in &history.changes {
         let mut names = Vec::new();
         for field in change.changed() {
-            names.push(label(&field.name));
+            if rights.shows_field(&field.name) {
+                names.push(label(&field.name));
+            }
         }
         if !names.is_empty() && change.version > 1 {
             events.push(Event {
@@ -239,7 +248,8 @@ impl CustomerMoney {
         Ok(money)
     }
 
-    fn section(&self, page: &StatusPage, locale: &Locale) -> Markup {
+    fn section(&self, page: &StatusPage, viewer: &Viewer) -> Markup {
+        let locale = &viewer.locale;
         let currency = page.reports.currency.as_deref();
         let mark = if self.unknown > 0 { "at least " } else { "" };
         html! {
@@ -258,7 +268,7 @@ impl CustomerMoney {
                 @if !self.payments.is_empty() {
                     ul.found {
                         @for RelatedRecord { id, body } in &self.payments {
-                            @let fields = RecordFields::parse(body, page, locale);
+                            @let fields = RecordFields::parse(body, page, viewer);
                             li {
                                 a href=(record_link(Route::Payments, id)) dir="auto" {
                                     (fields.title(Route::Payments, id))
@@ -336,7 +346,8 @@ fn stored_record(
 }
 
 /// The current state of a repair.
-fn now(state: &JobState, page: &StatusPage, locale: &Locale) -> Markup {
+fn now(state: &JobState, page: &StatusPage, viewer: &Viewer) -> Markup {
+    let locale = &viewer.locale;
     let zone = &page.zone;
     let currency = page.reports.currency.as_deref();
     html! {
@@ -349,7 +360,8 @@ fn now(state: &JobState, page: &StatusPage, locale: &Locale) -> Markup {
             p.note {
                 @if state.source == "status change" { "From its newest status change. " }
                 @else { "From the details below. " }
-                @if let Some(paid) = state.paid {
+                @if !viewer.rights.shows_all() {
+                } @else if let Some(paid) = state.paid {
                     "Paid: "
                     @if state.paid_mark == "at_least" { "at least " }
                     @if state.paid_mark == "about" { "about " }
@@ -364,7 +376,12 @@ fn now(state: &JobState, page: &StatusPage, locale: &Locale) -> Markup {
 }
 
 /// The versions that the log holds, the newest first.
-fn versions(history: &RecordHistory, fields: &RecordFields<'_>, page: &StatusPage) -> Markup {
+fn versions(
+    history: &RecordHistory,
+    fields: &RecordFields<'_>,
+    rights: Rights,
+    page: &StatusPage,
+) -> Markup {
     html! {
         section {
             h2 { "History" }
@@ -379,15 +396,16 @@ fn versions(history: &RecordHistory, fields: &RecordFields<'_>, page: &StatusPag
                     "Version " (change.version) ", seen "
                     (moment(&change.observed_at, &page.zone, "%Y-%m-%d %H:%M:%S"))
                 }
-                (differences(change, fields))
+                (differences(change, fields, rights))
             }
         }
     }
 }
 
 /// The fields that a change changed, with their values before and after.
-fn differences(change: &Change, fields: &RecordFields<'_>) -> Markup {
-    let changed = change.changed();
+fn differences(change: &Change, fields: &RecordFields<'_>, rights: Rights) -> Markup {
+    let mut changed = change.changed();
+    changed.retain(|field| rights.shows_field(&field.name));
     if changed.is_empty() {
         return html! {};
     }

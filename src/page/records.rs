@@ -21,6 +21,7 @@ use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
 use super::reports::{SpreadsheetProgram, csv_form, download};
 use super::respond::DataFormat;
+use super::rights::Rights;
 use super::text::{label, list_title, moment, money, shown};
 use super::titles::TIME;
 use super::viewer::Viewer;
@@ -35,7 +36,6 @@ use crate::store::{
 };
 use crate::text::document;
 use crate::text::first_upper;
-use crate::text::locale::Locale;
 use crate::text::number::{count, whole};
 
 /// Records on one page, and in one file.
@@ -88,10 +88,12 @@ type Totals = Result<RecordTotals, String>;
 /// One page of a list.
 pub(super) async fn page(
     context: &Arc<PageContext>,
-    locale: Locale,
+    viewer: &Viewer,
     query: RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let begin = move |reader: &mut Reader, context: &PageContext| begun(reader, context, query);
+    let rights = viewer.rights;
+    let begin =
+        move |reader: &mut Reader, context: &PageContext| begun(reader, context, rights, query);
     let mut begun = context.read(begin).await?;
     let list = begun.list.clone();
     let totals = if let Some(rows) = begun.rows.take() {
@@ -116,21 +118,22 @@ pub(super) async fn page(
     };
     let title = list_title(begun.list.route);
     let view = RecordsView {
-        locale: &locale,
+        viewer,
         context,
         begun: &begun,
         totals: &totals,
     };
-    Ok(framed(context, &title, "records", &view.page()).into_response())
+    Ok(framed(context, viewer, &title, "records", &view.page()).into_response())
 }
 
 /// What is asked for, and what can be read of it at once.
 fn begun(
     reader: &mut Reader,
     context: &PageContext,
+    rights: Rights,
     query: RecordsQuery,
 ) -> Result<Begun, NotShown> {
-    let list = list_of(reader, context, query)?;
+    let list = list_of(reader, context, rights, query)?;
     let is_large = reader.has_more_records(list.route, LARGE)?;
     let mut kinds = Vec::with_capacity(list.columns.len());
     for column in &list.columns {
@@ -153,9 +156,13 @@ fn begun(
 fn list_of(
     reader: &Reader,
     context: &PageContext,
+    rights: Rights,
     mut query: RecordsQuery,
 ) -> Result<RecordList, NotShown> {
     let route = query.route.unwrap_or(Route::Jobs);
+    rights.need(rights.shows_route(route))?;
+    let mut columns = reader.record_columns(route)?;
+    columns.retain(|column| rights.shows_field(column.name));
     let asked = ListQuery::take(&mut query.list).map_err(ReportError::from)?;
     if let Some(name) = query.list.keys().next() {
         let text = format!(
@@ -171,7 +178,7 @@ fn list_of(
     }
     let list = RecordList {
         route,
-        columns: reader.record_columns(route)?,
+        columns,
         query: asked,
         business,
         zone: context.page.zone.clone(),
@@ -258,9 +265,11 @@ fn totals_of(reader: &mut Reader, list: &RecordList) -> Totals {
 pub(super) fn data(
     reader: &mut Reader,
     context: &PageContext,
+    viewer: &Viewer,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let list = list_of(reader, context, query.clone())?;
+    viewer.rights.need_all()?;
+    let list = list_of(reader, context, viewer.rights, query.clone())?;
     let mut newest = Vec::new();
     for record in rows_of(reader, &list)?.into_iter().take(PAGE_SIZE) {
         reader.each_version((list.route, &record.id), (0, i64::MAX), |change| {
@@ -278,8 +287,8 @@ pub(super) fn csv(
     viewer: &Viewer,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let list = list_of(reader, context, query.clone())?;
-    let rows = whole_rows(reader, &list)?;
+    let list = list_of(reader, context, viewer.rights, query.clone())?;
+    let rows = whole_rows(reader, viewer.rights, &list)?;
     let form = csv_form(query.target, &viewer.locale);
     let mut text = csv_head(&rows.columns, form);
     for row in &rows.rows {
@@ -296,13 +305,21 @@ pub(super) fn excel(
     viewer: &Viewer,
     query: &RecordsQuery,
 ) -> Result<Response, NotShown> {
-    let list = list_of(reader, context, query.clone())?;
+    let list = list_of(reader, context, viewer.rights, query.clone())?;
     let route = list.route;
-    let rows = whole_rows(reader, &list)?;
+    let rows = whole_rows(reader, viewer.rights, &list)?;
+    let mut fields = reader.field_columns(route)?;
+    if !viewer.rights.shows_all() {
+        fields = list
+            .columns
+            .iter()
+            .map(|column| column.name.to_owned())
+            .collect();
+    }
     let mut book = RecordsBook::new(&RecordSheet {
         route,
         columns: &rows.columns,
-        fields: &reader.field_columns(route)?,
+        fields: &fields,
         zone: &context.page.zone,
         currency: context.page.reports.currency.as_deref(),
         locale: &viewer.locale,
@@ -320,10 +337,17 @@ pub(super) fn excel(
     Ok(download(route.as_str(), ReportFormat::Xlsx, bytes))
 }
 
-/// The rows of a file: all of the mirror, the last changed first, unless something is asked for.
-fn whole_rows(reader: &mut Reader, list: &RecordList) -> Result<QueryRows, NotShown> {
+/// The rows of a file: all of the mirror, the last changed first, unless something is asked for. Of
+/// who does not see all fields, only the columns of the page.
+fn whole_rows(
+    reader: &mut Reader,
+    rights: Rights,
+    list: &RecordList,
+) -> Result<QueryRows, NotShown> {
     let route = list.route;
-    let (sql, parameters) = if list.query == ListQuery::default() && list.business.is_none() {
+    let (sql, parameters) = if !rights.shows_all() {
+        list.listed_rows(MAX_FILE).map_err(ReportError::from)?
+    } else if list.query == ListQuery::default() && list.business.is_none() {
         let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_FILE}");
         (sql, Vec::new())
     } else {
@@ -334,7 +358,7 @@ fn whole_rows(reader: &mut Reader, list: &RecordList) -> Result<QueryRows, NotSh
 
 /// A page of a list, ready to be drawn.
 struct RecordsView<'a> {
-    locale: &'a Locale,
+    viewer: &'a Viewer,
     context: &'a PageContext,
     begun: &'a Begun,
     totals: &'a Totals,
@@ -354,7 +378,7 @@ impl RecordsView<'_> {
             section {
                 h1 { "Records" }
                 nav.ranges aria-label="List" {
-                    @for each in Route::ALL {
+                    @for each in self.viewer.rights.routes() {
                         @let address = link("records", &[("route", each.as_str())]);
                         @let current = marked(each == list.route, "true");
                         a href=(address) aria-current=[current] { (list_title(each)) }
@@ -390,11 +414,11 @@ impl RecordsView<'_> {
         html! {
             @match self.totals {
                 Ok(totals) => dl.sums {
-                    div { dt { "Records" } dd { strong { (marked_count(&totals.records, self.locale)) } } }
+                    div { dt { "Records" } dd { strong { (marked_count(&totals.records, &self.viewer.locale)) } } }
                     @for (name, sum) in &totals.sums {
                         div {
                             dt { (label(name)) }
-                            dd { strong { (marked_amount(sum, currency, self.locale)) } }
+                            dd { strong { (marked_amount(sum, currency, &self.viewer.locale)) } }
                         }
                     }
                 },
@@ -500,7 +524,7 @@ impl RecordsView<'_> {
             } @else if kind == RecordColumnKind::Moment {
                 (moment(&text, &page.zone, TIME))
             } @else if let (RecordColumnKind::Amount, SqlValue::Real(amount)) = (kind, value) {
-                (money(*amount, page.reports.currency.as_deref(), self.locale))
+                (money(*amount, page.reports.currency.as_deref(), &self.viewer.locale))
             } @else {
                 (shown(&text))
             }

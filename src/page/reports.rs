@@ -14,6 +14,7 @@ use super::context::PageContext;
 use super::frame::{framed, link, ranges, record_link};
 use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
+use super::rights::Rights;
 use super::text::{label, shown};
 use super::viewer::Viewer;
 use crate::config::{CountedBy, ReportFormat};
@@ -62,10 +63,10 @@ pub(super) fn csv_form(target: Option<SpreadsheetProgram>, locale: &Locale) -> C
 pub(super) fn list(
     _: &mut Reader,
     context: &PageContext,
-    _: &Viewer,
+    viewer: &Viewer,
     (): &(),
 ) -> Result<Response, NotShown> {
-    let (reports, errors) = context.reports();
+    let (reports, errors) = context.reports(viewer.rights);
     let body = html! {
         section {
             h1 { "Reports" }
@@ -80,7 +81,7 @@ pub(super) fn list(
                 }
             }
             @for error in &errors { p.note { (shown(error)) } }
-            @if !context.shows_records() {
+            @if !viewer.rights.shows_records() {
                 p.note {
                     "Reports that show single records or come from your own folder need "
                     code { "show_records = true" } " in " code { "[status]" } "."
@@ -88,7 +89,7 @@ pub(super) fn list(
             }
         }
     };
-    Ok(framed(context, "Reports", "reports", &body).into_response())
+    Ok(framed(context, viewer, "Reports", "reports", &body).into_response())
 }
 
 /// The reports by what they are about, each group with its title.
@@ -136,11 +137,10 @@ pub(super) fn one(
     viewer: &Viewer,
     query: &ReportQuery,
 ) -> Result<Response, NotShown> {
-    let (reports, _) = context.reports();
-    let Some(report) = reports.iter().find(|report| report.name == query.name) else {
-        let text = "There is no such report here.";
-        return Err(NotShown::new(StatusCode::NOT_FOUND, text));
-    };
+    let report = &context.report(viewer.rights, &query.name)?;
+    for name in query.set.keys() {
+        viewer.rights.need(viewer.rights.shows_parameter(name))?;
+    }
     let zone = &context.page.zone;
     let now = Timestamp::now();
     let today = now.to_zoned_datetime(zone.clone()).date();
@@ -172,9 +172,9 @@ pub(super) fn one(
         before,
         before_until,
         businesses: businesses(reader),
-        shows_records: context.shows_records(),
+        rights: viewer.rights,
     };
-    Ok(framed(context, &report.title, "reports", &view.page()).into_response())
+    Ok(framed(context, viewer, &report.title, "reports", &view.page()).into_response())
 }
 
 /// The same question for the period before, up to the same hour if the period is not over.
@@ -270,8 +270,8 @@ struct ReportView<'a> {
     /// The time of the last of these days up to which they are counted.
     before_until: Option<Time>,
     businesses: BTreeSet<String>,
-    /// Whether a number may lead to the records that it counts.
-    shows_records: bool,
+    /// What the reader may see.
+    rights: Rights,
 }
 
 impl ReportView<'_> {
@@ -424,7 +424,9 @@ impl ReportView<'_> {
                         (select("Business", "business", &businesses, business))
                     }
                     @for (name, parameter) in &report.parameters {
-                        (self.parameter(name, parameter))
+                        @if self.rights.shows_parameter(name) {
+                            (self.parameter(name, parameter))
+                        }
                     }
                     button { "Show" }
                 }
@@ -533,7 +535,7 @@ impl TableLinks for ReportView<'_> {
     }
 
     fn rows_behind(&self, row: &[Cell], column: usize) -> Option<String> {
-        if !self.shows_records {
+        if !self.rights.shows_records() {
             return None;
         }
         if self.answer.columns[column] == "person" {

@@ -18,6 +18,7 @@ use super::context::PageContext;
 use super::frame::framed;
 use super::live::Live;
 use super::not_shown::NotShown;
+use super::rights::Rights;
 use super::server::ClientAddress;
 use super::sign_in::{Denied, SignIn};
 use super::text::{message, shown};
@@ -82,7 +83,7 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
             asset("image/svg+xml", include_str!("assets/icon.svg")),
         )
         .fallback(absent);
-    if context.shows_records() {
+    if context.page.settings.show_records {
         router = router
             .route("/find", from_store(find::found))
             .route("/records", get(list_of_records))
@@ -102,10 +103,11 @@ where
         async move |State(context): State<Arc<PageContext>>,
                     viewer: Viewer,
                     Asked(query): Asked<Q>| {
+            let shown_to = viewer.clone();
             let response = context
                 .read(move |reader, context| make(reader, context, &viewer, &query))
                 .await;
-            response.unwrap_or_else(|why| not_shown(&context, &why))
+            response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
         },
     )
 }
@@ -119,10 +121,11 @@ where
         async move |State(context): State<Arc<PageContext>>,
                     viewer: Viewer,
                     Asked(query): Asked<Q>| {
+            let shown_to = viewer.clone();
             let response = context
                 .read_report(move |reader, context| make(reader, context, &viewer, &query))
                 .await;
-            response.unwrap_or_else(|why| not_shown(&context, &why))
+            response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
         },
     )
 }
@@ -132,15 +135,16 @@ async fn list_of_records(
     viewer: Viewer,
     Asked(query): Asked<records::RecordsQuery>,
 ) -> Response {
+    let shown_to = viewer.clone();
     let response = if query.format == Some(DataFormat::Json) {
         let read = move |reader: &mut Reader, context: &PageContext| {
-            records::data(reader, context, &query)
+            records::data(reader, context, &viewer, &query)
         };
         context.read(read).await
     } else {
-        records::page(&context, viewer.locale, query).await
+        records::page(&context, &viewer, query).await
     };
-    response.unwrap_or_else(|why| not_shown(&context, &why))
+    response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
 }
 
 /// A response that is made from the newest status.
@@ -157,7 +161,7 @@ fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageC
 }
 
 /// A page with the reason, in place of the page that was requested.
-pub(super) fn not_shown(context: &PageContext, why: &NotShown) -> Response {
+pub(super) fn not_shown(context: &PageContext, viewer: &Viewer, why: &NotShown) -> Response {
     let body = html! {
         section {
             h1 { "Not shown" }
@@ -165,7 +169,8 @@ pub(super) fn not_shown(context: &PageContext, why: &NotShown) -> Response {
             p { a href="." { "Home" } ", " a href="reports" { "all reports" } }
         }
     };
-    (why.code, framed(context, "Not shown", "", &body)).into_response()
+    let page = framed(context, viewer, "Not shown", "", &body);
+    (why.code, page).into_response()
 }
 
 /// `fresh`, or 503 with the reasons.
@@ -184,8 +189,6 @@ fn readiness(status: &WorkspaceStatus) -> Response {
 
 /// The addresses that hold nothing of this installation.
 const FOR_ALL: [&str; 3] = ["/healthz", "/page.css", "/icon.svg"];
-/// The addresses that hold no record: every token is enough.
-const FOR_EACH_TOKEN: [&str; 2] = ["/readyz", "/metrics"];
 /// The most bytes of the form that asks for a token.
 const FORM_MAX: usize = 4096;
 
@@ -210,7 +213,7 @@ async fn guard(
 async fn admit(
     context: &Arc<PageContext>,
     address: IpAddr,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let sign_in = &context.sign_in;
@@ -221,13 +224,21 @@ async fn admit(
     if request.method() == Method::POST && sign_in.is_needed() {
         return submit(sign_in, address, request).await;
     }
-    let denied = match sign_in.role(request.headers(), address) {
-        Ok(role) if may_see(role, path) => return next.run(request).await,
-        Ok(Role::Wall) if path == "/" => return Redirect::to("./wall").into_response(),
-        Ok(_) => Denied::OtherRole,
-        Err(denied) => denied,
+    let role = match sign_in.role(request.headers(), address) {
+        Ok(role) => role,
+        Err(denied) => return sign_in.deny(denied, request.uri(), request.headers()),
     };
-    sign_in.deny(denied, request.uri(), request.headers())
+    if role == Role::Wall && path == "/" {
+        return Redirect::to("./wall").into_response();
+    }
+    let rights = Rights::new(role, context.page.settings.show_records);
+    if !rights.shows_page(path) {
+        return sign_in.deny(Denied::OtherRole, request.uri(), request.headers());
+    }
+    request.extensions_mut().insert(rights);
+    let mut response = next.run(request).await;
+    *response.status_mut() = rights.code(response.status());
+    response
 }
 
 /// Answers what the form of a browser sends: a token, or the wish to sign out.
@@ -239,14 +250,6 @@ async fn submit(sign_in: &SignIn, address: IpAddr, request: Request) -> Response
     match body::to_bytes(body, FORM_MAX).await {
         Ok(form) => sign_in.submit(&form, &head.uri, &head.headers, address),
         Err(_) => (StatusCode::PAYLOAD_TOO_LARGE, "send a token\n").into_response(),
-    }
-}
-
-/// Whether a role may see what is at an address.
-fn may_see(role: Role, path: &str) -> bool {
-    match role {
-        Role::Owner => true,
-        Role::Wall => path == "/wall" || FOR_EACH_TOKEN.contains(&path),
     }
 }
 
@@ -275,19 +278,17 @@ async fn home(
         .filter(|range| Range::HOME.contains(range))
         .unwrap_or(Range::Today);
     if format == Some(DataFormat::Json) {
-        return home_numbers(&context, range).await;
+        return home_numbers(&context, &viewer, range).await;
     }
-    Live::Home(range)
-        .respond(context, viewer.locale, &headers)
-        .await
+    Live::Home(range).respond(context, viewer, &headers).await
 }
 
 /// The numbers of Home for programs.
-async fn home_numbers(context: &Arc<PageContext>, range: Range) -> Response {
-    let Some(home) = context.numbers(range).await else {
+async fn home_numbers(context: &Arc<PageContext>, viewer: &Viewer, range: Range) -> Response {
+    let Some(home) = context.numbers(range, viewer.rights).await else {
         let text = "The numbers cannot be read now: try again in a few seconds.";
         let why = NotShown::new(StatusCode::SERVICE_UNAVAILABLE, text);
-        return not_shown(context, &why);
+        return not_shown(context, viewer, &why);
     };
     let currency = context.page.reports.currency.as_deref();
     Json(HomeDocument::new(&home, range, currency)).into_response()
@@ -298,13 +299,14 @@ async fn system(
     viewer: Viewer,
     headers: HeaderMap,
 ) -> Response {
-    Live::System.respond(context, viewer.locale, &headers).await
+    Live::System.respond(context, viewer, &headers).await
 }
 
-async fn absent(State(context): State<Arc<PageContext>>) -> Response {
+async fn absent(State(context): State<Arc<PageContext>>, viewer: Viewer) -> Response {
     let text = "There is nothing at this address. Records are shown only with `show_records = \
                 true` in `[status]` of the configuration.";
-    not_shown(&context, &NotShown::new(StatusCode::NOT_FOUND, text))
+    let why = NotShown::new(StatusCode::NOT_FOUND, text);
+    not_shown(&context, &viewer, &why)
 }
 
 fn asset(kind: &'static str, text: &'static str) -> MethodRouter<Arc<PageContext>> {

@@ -8,12 +8,12 @@ use shopmirror_core::record::{self, Route};
 use super::StatusPage;
 use super::frame::record_link;
 use super::text::{LENGTH_MAX, label, moment, money, nouns, shown};
+use super::viewer::Viewer;
 use crate::report::is_amount;
 use crate::store::{QueryError, Reader, RelatedRecord};
 use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
-use crate::text::locale::Locale;
 
 /// How a time of a record is written.
 pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
@@ -23,33 +23,51 @@ pub(super) struct RecordFields<'p> {
     fields: record::Fields<'p>,
     zone: &'p TimeZone,
     currency: Option<&'p str>,
-    locale: &'p Locale,
+    viewer: &'p Viewer,
 }
 
 impl<'p> RecordFields<'p> {
-    /// The fields of a record's text; none if it is no object.
-    pub(super) fn parse(body: &'p str, page: &'p StatusPage, locale: &'p Locale) -> Self {
+    /// The fields of a record's text that the reader may see; none if it is no object.
+    pub(super) fn parse(body: &'p str, page: &'p StatusPage, viewer: &'p Viewer) -> Self {
         let fields = record::Fields::parse(body).unwrap_or_default();
         Self {
             fields,
             zone: &page.zone,
             currency: page.reports.currency.as_deref(),
-            locale,
+            viewer,
         }
     }
 
-    /// A field as text; empty if it is absent, or no text and no number.
+    /// A field that is shown, as JSON.
+    fn get(&self, name: &str) -> Option<Value> {
+        if !self.viewer.rights.shows_field(name) {
+            return None;
+        }
+        self.fields.get(name).map(value)
+    }
+
+    /// A field as text; empty if it is absent or hidden, or no text and no number.
     pub(super) fn text(&self, name: &str) -> String {
-        match self.fields.get(name).map(value) {
+        match self.get(name) {
             Some(Value::String(text)) => text,
             Some(Value::Number(number)) => self.number(name, &number),
             _ => String::new(),
         }
     }
 
+    /// The texts of all fields that are shown.
+    pub(super) fn all_texts(&self) -> String {
+        let mut texts = String::new();
+        for (name, _) in self.fields.iter() {
+            texts += &self.text(name);
+            texts.push(' ');
+        }
+        texts
+    }
+
     fn number(&self, name: &str, number: &Number) -> String {
         match number.as_f64() {
-            Some(amount) if is_amount(name) => money(amount, self.currency, self.locale),
+            Some(amount) if is_amount(name) => money(amount, self.currency, &self.viewer.locale),
             _ => number.to_string(),
         }
     }
@@ -103,22 +121,25 @@ impl<'p> RecordFields<'p> {
         moment(&self.text("created_at"), self.zone, TIME)
     }
 
-    /// Every field with its value.
+    /// Every field that is shown with its value.
     pub(super) fn list(&self) -> Markup {
         html! {
             dl.record {
                 @for (name, json) in self.fields.iter() {
-                    dt dir="auto" { (shown(&label(name))) }
-                    dd { (self.written(name, &value(json))) }
+                    @if self.viewer.rights.shows_field(name) {
+                        dt dir="auto" { (shown(&label(name))) }
+                        dd { (self.written(name, &value(json))) }
+                    }
                 }
             }
         }
     }
 
-    /// A value of a field for people.
+    /// A value of a field for people. What is inside of an object is a field of its own.
     pub(super) fn written(&self, name: &str, value: &Value) -> Markup {
         html! {
             @match value {
+                Value::Object(_) if !self.viewer.rights.shows_all() => "–",
                 Value::Null => "–",
                 Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
                 Value::String(text) if text.is_empty() => "–",
@@ -151,13 +172,13 @@ pub(super) fn value(json: &str) -> Value {
 pub(super) fn listed(
     reader: &mut Reader,
     page: &StatusPage,
-    locale: &Locale,
+    viewer: &Viewer,
     route: Route,
     records: &[RelatedRecord],
 ) -> Result<Markup, QueryError> {
     let mut items = Vec::new();
     for RelatedRecord { id, body } in records {
-        let fields = RecordFields::parse(body, page, locale);
+        let fields = RecordFields::parse(body, page, viewer);
         let mut note = fields.about(route);
         if route == Route::Jobs
             && let Some(state) = reader.job_state(id)?
@@ -179,21 +200,30 @@ pub(super) fn listed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Role;
+    use crate::page::rights::Rights;
+    use crate::text::locale::Locale;
 
-    fn parse<'z>(body: &'z str, zone: &'z TimeZone, locale: &'z Locale) -> RecordFields<'z> {
+    fn parse<'z>(body: &'z str, zone: &'z TimeZone, viewer: &'z Viewer) -> RecordFields<'z> {
         let fields = record::Fields::parse(body).unwrap_or_default();
         RecordFields {
             fields,
             zone,
             currency: Some("EUR"),
-            locale,
+            viewer,
+        }
+    }
+
+    fn owner() -> Viewer {
+        Viewer {
+            locale: Locale::default(),
+            rights: Rights::new(Role::Owner, true),
         }
     }
 
     #[test]
     fn a_record_is_named_as_a_person_would_name_it() {
-        let title =
-            |route, body: &str| parse(body, &TimeZone::UTC, &Locale::default()).title(route, "7");
+        let title = |route, body: &str| parse(body, &TimeZone::UTC, &owner()).title(route, "7");
         let job = r#"{"job_number":"JOB-09587","customer_name":"Qi Schwarz",
             "device_model":"Galaxy A54"}"#;
         assert_eq!(
@@ -213,8 +243,8 @@ mod tests {
     #[test]
     fn a_break_of_a_line_in_a_comment_is_one_in_the_list() {
         let body = r#"{"status":"New","comment":"glass\r\nand frame"}"#;
-        let (zone, plain) = (TimeZone::UTC, Locale::default());
-        let lead = parse(body, &zone, &plain);
+        let (zone, owner) = (TimeZone::UTC, owner());
+        let lead = parse(body, &zone, &owner);
         assert_eq!(lead.about(Route::Leads), "New · glass\nand frame");
     }
 
@@ -223,9 +253,7 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let body = r#"{"zip":"1","created_at":"2026-07-01T22:30:05Z","total_amount":1250,
             "address":{"city":"Łódź","lines":["a","b"]},"paid":false,"note":null,"tags":[]}"#;
-        let list = parse(body, &berlin, &Locale::default())
-            .list()
-            .into_string();
+        let list = parse(body, &berlin, &owner()).list().into_string();
         let places: Vec<_> = [
             "Zip",
             "2026-07-02 00:30",

@@ -23,7 +23,7 @@ const AGAIN: &str = "30";
 /// The page with the numbers as they are now.
 pub(super) async fn respond(State(context): State<Arc<PageContext>>, viewer: Viewer) -> Response {
     let status = context.status().await;
-    let home = context.numbers(Range::Today).await;
+    let home = context.numbers(Range::Today, viewer.rights).await;
     let now = Timestamp::now();
     let zone = &context.page.zone;
     let mut problem = None;

@@ -270,6 +270,12 @@ impl Report {
         has(&self.standing, column)
     }
 
+    /// Whether it has a column of amounts.
+    #[must_use]
+    pub fn has_money(&self) -> bool {
+        !self.money.is_empty()
+    }
+
     /// Whether it has a column that counts what stands now.
     pub(super) fn has_standing(&self) -> bool {
         !self.standing.is_empty()

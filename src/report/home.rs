@@ -67,8 +67,17 @@ pub struct Standing {
     pub open_long: Number,
     /// Open leads whose follow-up is due.
     pub follow_ups: Number,
+}
+
+/// The amounts of Home.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Money {
+    /// Payments, with refunds taken off.
+    pub received: Figure,
     /// What is unpaid of the repairs that were completed in the last 90 days.
     pub unpaid: Number,
+    /// Notes beside these.
+    pub notes: BTreeSet<String>,
 }
 
 /// The numbers of Home.
@@ -82,8 +91,8 @@ pub struct Home {
     pub taken_in: Figure,
     /// Repairs completed; unknown if status changes do not name their repair.
     pub completed: Figure,
-    /// Payments, with refunds taken off.
-    pub money_in: Figure,
+    /// What is about money, if it is shown.
+    pub money: Option<Money>,
     /// New leads.
     pub leads: Figure,
     /// The statuses of open repairs that mean ready for pickup.
@@ -98,6 +107,27 @@ pub struct Home {
     pub complete_since: String,
     /// Gaps that were not repaired.
     pub gaps: usize,
+}
+
+impl Home {
+    /// The same without the amounts.
+    #[must_use]
+    pub fn without_money(&self) -> Self {
+        Self {
+            money: None,
+            ..self.clone()
+        }
+    }
+
+    /// All notes beside the numbers.
+    #[must_use]
+    pub fn all_notes(&self) -> BTreeSet<&str> {
+        let mut notes = BTreeSet::from_iter(self.notes.iter().map(String::as_str));
+        if let Some(money) = &self.money {
+            notes.extend(money.notes.iter().map(String::as_str));
+        }
+        notes
+    }
 }
 
 /// Reads the numbers; `named` are the statuses that mean ready for pickup. Blocks.
@@ -170,7 +200,6 @@ fn numbers(
         overdue: source.number(include_str!("sql/home/overdue.sql"))?,
         open_long: source.number(include_str!("sql/home/open-long.sql"))?,
         follow_ups: source.number(include_str!("sql/home/follow-ups.sql"))?,
-        unpaid: source.number(include_str!("sql/home/unpaid.sql"))?,
     };
     let mut by_status = Vec::with_capacity(statuses.len());
     for row in statuses {
@@ -180,19 +209,28 @@ fn numbers(
     for list in &source.known.coverages {
         gaps += list.gaps.len();
     }
+    let taken_in = source.figure(include_str!("sql/home/taken-in.sql"))?;
+    let completed = source.figure(include_str!("sql/home/completed.sql"))?;
+    let leads = source.figure(include_str!("sql/home/leads.sql"))?;
+    let notes = std::mem::take(&mut source.notes);
+    let money = Money {
+        unpaid: source.number(include_str!("sql/home/unpaid.sql"))?,
+        received: source.figure(include_str!("sql/home/money-in.sql"))?,
+        notes: std::mem::take(&mut source.notes),
+    };
     Ok(Home {
         days: range.days(today),
         as_of: source.known.as_of(&Route::ALL),
-        taken_in: source.figure(include_str!("sql/home/taken-in.sql"))?,
-        completed: source.figure(include_str!("sql/home/completed.sql"))?,
-        money_in: source.figure(include_str!("sql/home/money-in.sql"))?,
-        leads: source.figure(include_str!("sql/home/leads.sql"))?,
+        taken_in,
+        completed,
+        money: Some(money),
+        leads,
         ready_status,
         by_status,
         now: standing,
         complete_since: complete_since(&source.known, source.is_about, zone),
         gaps,
-        notes: source.notes,
+        notes,
     })
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod lists;
 mod owner;
+mod staff;
 mod tls;
 
 use std::collections::BTreeSet;
@@ -91,7 +92,8 @@ impl Site {
         self.reply_to(&format!("{text}\r\n{form}")).await
     }
 
-    async fn reply_to(&self, request: &str) -> Reply {
+    /// The bytes that are sent in answer to a request.
+    async fn bytes_for(&self, request: &str) -> Vec<u8> {
         let mut stream = self.send(request).await;
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
@@ -100,6 +102,20 @@ impl Site {
             .await
             .expect("the answer ends in time")
             .unwrap();
+        bytes
+    }
+
+    /// The file at an address, for who sends this header.
+    async fn file(&self, path: &str, header: &str) -> Vec<u8> {
+        let host = &self.address;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n\r\n");
+        let bytes = self.bytes_for(&request).await;
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        bytes[end.expect("the end of the head") + 4..].to_vec()
+    }
+
+    async fn reply_to(&self, request: &str) -> Reply {
+        let bytes = self.bytes_for(request).await;
         // An Excel file is no text.
         let text = String::from_utf8_lossy(&bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -117,9 +133,20 @@ impl Site {
 
     /// Asks until the answer fulfils the condition.
     async fn get_when(&self, path: &str, what: &str, condition: impl Fn(&Reply) -> bool) -> Reply {
+        self.ask_when(path, "Accept: */*", what, condition).await
+    }
+
+    /// The same, sending a header.
+    async fn ask_when(
+        &self,
+        path: &str,
+        header: &str,
+        what: &str,
+        condition: impl Fn(&Reply) -> bool,
+    ) -> Reply {
         let begun = Instant::now();
         loop {
-            let reply = self.get(path).await;
+            let reply = self.ask("GET", path, &[header]).await;
             if condition(&reply) {
                 return reply;
             }

@@ -27,8 +27,9 @@ pub struct HomeDocument<'a> {
     taken_in: FigureDocument,
     /// Repairs completed.
     completed: FigureDocument,
-    /// Payments, with refunds taken off.
-    money_in: FigureDocument,
+    /// Payments, with refunds taken off; absent for a reader who sees no amounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    money_in: Option<FigureDocument>,
     /// New leads.
     leads: FigureDocument,
     /// How things stand now, whatever the range.
@@ -73,8 +74,10 @@ struct StandingDocument {
     open_long: NumberDocument,
     /// Open leads whose follow-up is due.
     follow_ups: NumberDocument,
-    /// What is unpaid of the repairs that were completed in the last 90 days.
-    unpaid: NumberDocument,
+    /// What is unpaid of the repairs that were completed in the last 90 days; absent for a reader
+    /// who sees no amounts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpaid: Option<NumberDocument>,
 }
 
 /// A number, and how sure it is.
@@ -107,6 +110,7 @@ impl<'a> HomeDocument<'a> {
     #[must_use]
     pub fn new(home: &'a Home, range: Range, currency: Option<&'a str>) -> Self {
         let now = &home.now;
+        let money = home.money.as_ref();
         let mut by_status = Vec::with_capacity(home.by_status.len());
         for (status, repairs) in &home.by_status {
             let repairs = NumberDocument::of(repairs);
@@ -120,7 +124,7 @@ impl<'a> HomeDocument<'a> {
             currency,
             taken_in: FigureDocument::of(&home.taken_in),
             completed: FigureDocument::of(&home.completed),
-            money_in: FigureDocument::of(&home.money_in),
+            money_in: money.map(|money| FigureDocument::of(&money.received)),
             leads: FigureDocument::of(&home.leads),
             now: StandingDocument {
                 open: NumberDocument::of_now(&now.open),
@@ -129,12 +133,12 @@ impl<'a> HomeDocument<'a> {
                 overdue: NumberDocument::of_now(&now.overdue),
                 open_long: NumberDocument::of_now(&now.open_long),
                 follow_ups: NumberDocument::of_now(&now.follow_ups),
-                unpaid: NumberDocument::of_now(&now.unpaid),
+                unpaid: money.map(|money| NumberDocument::of_now(&money.unpaid)),
             },
             by_status,
             complete_since: &home.complete_since,
             gaps: home.gaps,
-            notes: home.notes.iter().map(String::as_str).collect(),
+            notes: home.all_notes().into_iter().collect(),
         }
     }
 }

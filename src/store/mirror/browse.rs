@@ -471,6 +471,22 @@ impl RecordList {
     /// # Errors
     /// [`ListError`] as [`Self::check`].
     pub fn whole_rows(&self, most: i64) -> Result<RecordSelect, ListError> {
+        self.rows("r.*", most)
+    }
+
+    /// The same with the id and the columns of the list only.
+    ///
+    /// # Errors
+    /// [`ListError`] as [`Self::check`].
+    pub fn listed_rows(&self, most: i64) -> Result<RecordSelect, ListError> {
+        let mut columns = "r.id".to_owned();
+        for column in &self.columns {
+            columns.push_str(&format!(", {} AS {}", column.sql, quoted(column.name)));
+        }
+        self.rows(&columns, most)
+    }
+
+    fn rows(&self, columns: &str, most: i64) -> Result<RecordSelect, ListError> {
         let sort = self.sort();
         let value = if sort.column == CHANGED {
             "r._seq"
@@ -480,7 +496,7 @@ impl RecordList {
         let direction = if sort.is_descending { "DESC" } else { "ASC" };
         let Conditions { texts, values } = self.conditions()?;
         let sql = format!(
-            "SELECT r.*
+            "SELECT {columns}
             FROM {}
             WHERE {}
             ORDER BY {value} {direction} NULLS LAST

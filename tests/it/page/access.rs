@@ -81,7 +81,7 @@ async fn site_with(place: &Place, tokens: &str) -> (Daemon, Site) {
     (daemon, by_loopback(place).await)
 }
 
-async fn by_loopback(place: &Place) -> Site {
+pub(super) async fn by_loopback(place: &Place) -> Site {
     let open = Site::of(place).await;
     let address = open.address.replace("0.0.0.0", "127.0.0.1");
     Site { address }

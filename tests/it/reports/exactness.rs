@@ -145,7 +145,7 @@ fn unpaid(place: &Place) -> (Option<f64>, Exactness) {
     let mut reader = Reader::open(&place.store()).unwrap();
     let now = Timestamp::now();
     let home = report::home(&mut reader, Range::Today, &[], &TimeZone::UTC, now).unwrap();
-    let cell = &home.now.unpaid.cell;
+    let cell = &home.money.as_ref().unwrap().unpaid.cell;
     (cell.number(), cell.exactness)
 }
 
@@ -247,7 +247,7 @@ async fn numbers_of_home_that_stand_still_end_at_the_last_reading_and_so_does_th
         report::home(&mut reader, Range::Today, &[], &TimeZone::UTC, now).unwrap()
     };
     let money = |now: &str| {
-        let figure = home(now).money_in;
+        let figure = home(now).money.unwrap().received;
         (
             figure.now.number(),
             figure.now.exactness,

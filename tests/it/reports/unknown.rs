@@ -658,7 +658,7 @@ async fn home_says_of_each_number_how_sure_it_is() {
         &before.taken_in.now,
         &before.leads.now,
         &before.now.open.cell,
-        &before.now.unpaid.cell,
+        &before.money.as_ref().unwrap().unpaid.cell,
     ] {
         assert_eq!(sure(cell), unknown, "no list was read: {before:?}");
     }
@@ -698,7 +698,7 @@ async fn home_says_of_each_number_how_sure_it_is() {
     let none = (Some(0), Exactness::Exact);
     for cell in [
         &first.leads.now,
-        &first.money_in.now,
+        &first.money.as_ref().unwrap().received.now,
         &first.now.follow_ups.cell,
     ] {
         assert_eq!(sure(cell), none, "an empty list is known: {first:?}");
@@ -710,7 +710,7 @@ async fn home_says_of_each_number_how_sure_it_is() {
     );
     for cell in [
         &first.completed.now,
-        &first.now.unpaid.cell,
+        &first.money.as_ref().unwrap().unpaid.cell,
         &first.now.overdue.cell,
         &first.now.ready.cell,
     ] {
@@ -747,7 +747,7 @@ async fn home_says_of_each_number_how_sure_it_is() {
         "the repair 9 is not in the mirror: {last:?}"
     );
     assert_eq!(
-        sure(&last.now.unpaid.cell),
+        sure(&last.money.as_ref().unwrap().unpaid.cell),
         (Some(7), Exactness::About),
         "no payment names a repair"
     );

@@ -219,7 +219,7 @@ fn numbers_of(home: &report::Home) -> Vec<(String, Number)> {
     };
     figure("taken_in", &home.taken_in);
     figure("completed", &home.completed);
-    figure("money_in", &home.money_in);
+    figure("money_in", &home.money.as_ref().unwrap().received);
     figure("leads", &home.leads);
     for (name, cell) in [
         ("open", &home.now.open.cell),
@@ -228,7 +228,7 @@ fn numbers_of(home: &report::Home) -> Vec<(String, Number)> {
         ("overdue", &home.now.overdue.cell),
         ("open_long", &home.now.open_long.cell),
         ("follow_ups", &home.now.follow_ups.cell),
-        ("unpaid", &home.now.unpaid.cell),
+        ("unpaid", &home.money.as_ref().unwrap().unpaid.cell),
     ] {
         add(name.to_owned(), cell);
     }
