@@ -44,7 +44,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{ReportsSettings, StatusSettings};
-use crate::net::server_certificate::ServerCertificate;
+use crate::net::server_certificate::{LastPair, ServerCertificate};
 use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use crate::text::locale::Locale;
@@ -91,7 +91,8 @@ struct Opened {
 }
 
 impl StatusPage {
-    /// Serves the page until `stop`. `publish` is called with each state of the page.
+    /// Serves the page until `stop`. `publish` is called with each state of the page. `last` has the
+    /// certificate of the page before, in case that the files have none that can be used.
     ///
     /// A page that cannot be opened is logged once and tried again: polling and delivery do not
     /// need it.
@@ -100,9 +101,10 @@ impl StatusPage {
         store: Store,
         publish: impl Fn(PageState) + Send,
         ask: Ask,
+        last: Arc<LastPair>,
         stop: CancellationToken,
     ) {
-        let Some(opened) = self.open(&publish, &stop).await else {
+        let Some(opened) = self.open(&publish, &last, &stop).await else {
             publish(PageState::Closed);
             return;
         };
@@ -127,10 +129,15 @@ impl StatusPage {
     }
 
     /// Opens the page; `None` if stopped before that was possible.
-    async fn open(&self, publish: impl Fn(PageState), stop: &CancellationToken) -> Option<Opened> {
+    async fn open(
+        &self,
+        publish: impl Fn(PageState),
+        last: &Arc<LastPair>,
+        stop: &CancellationToken,
+    ) -> Option<Opened> {
         let mut is_refused = false;
         loop {
-            match self.try_open().await {
+            match self.try_open(last).await {
                 Ok(opened) => {
                     let address = opened.url();
                     if is_refused {
@@ -156,10 +163,10 @@ impl StatusPage {
     }
 
     /// Opens the page, or says why that is not possible and what to do.
-    async fn try_open(&self) -> Result<Opened, String> {
+    async fn try_open(&self, last: &Arc<LastPair>) -> Result<Opened, String> {
         let mut certificate = None;
         if let Some((file, key)) = self.settings.certificate() {
-            match ServerCertificate::open(file, key) {
+            match ServerCertificate::open(file, key, last) {
                 Ok(opened) => certificate = Some(opened),
                 Err(error) => return Err(error.to_string()),
             }

@@ -1,6 +1,8 @@
 //! Keeps the status page open over reloads, with the streams of its readers, unless its own
 //! configuration changed.
 
+use std::sync::Arc;
+
 use anyhow::anyhow;
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
@@ -8,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::shared::DaemonHandle;
 use crate::config::Config;
+use crate::net::server_certificate::LastPair;
 use crate::page::StatusPage;
 
 /// The page of a configuration; `None` if it has none.
@@ -26,6 +29,8 @@ fn page_of(config: &Config) -> Option<StatusPage> {
 pub(super) struct OpenPage {
     daemon: DaemonHandle,
     shown: Option<StatusPage>,
+    /// The certificate of the page, for when it is opened again.
+    certificate: Arc<LastPair>,
     task: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -35,16 +40,18 @@ impl OpenPage {
         Self {
             daemon,
             shown: None,
+            certificate: Arc::default(),
             task: JoinSet::new(),
             stop: CancellationToken::new(),
         }
     }
 
     /// Opens the page, closes it or opens it again, as the configuration says; one that it does not
-    /// change stays open.
+    /// change stays open, and reads its certificate again.
     pub(super) async fn configure(&mut self, config: &Config) {
         let shown = page_of(config);
         if shown == self.shown {
+            self.certificate.read_again();
             return;
         }
         self.close().await;
@@ -53,13 +60,14 @@ impl OpenPage {
             let store = daemon.store.clone();
             let state = daemon.state.clone();
             let stop = self.stop.clone();
+            let certificate = Arc::clone(&self.certificate);
             let publish = move |page| state.send_modify(|state| state.page = page);
             let snapshot = Box::new(move || {
                 let daemon = daemon.clone();
                 async move { daemon.snapshot().await }.boxed()
             });
             self.task
-                .spawn(async move { page.run(store, publish, snapshot, stop).await });
+                .spawn(async move { page.run(store, publish, snapshot, certificate, stop).await });
         }
         self.shown = shown;
     }

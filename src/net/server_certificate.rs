@@ -1,15 +1,15 @@
 //! The certificate that this program serves with over TLS, and its key.
 //!
-//! Both are files that another program renews. They are read again when they change; a pair that
-//! cannot be used leaves the last good one in use.
+//! Both are files that another program renews. They are read again when they change, and when a
+//! reload asks for it; a pair that cannot be used leaves the last good one in use.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +48,30 @@ pub enum CertificateError {
     Pair(#[from] rustls::Error),
 }
 
+/// The last pair that could be used: it outlives a server that is opened again.
+#[derive(Debug, Default)]
+pub struct LastPair {
+    config: Mutex<Option<Arc<ServerConfig>>>,
+    again: Notify,
+}
+
+impl LastPair {
+    /// Has the server that uses it read its files at once.
+    pub fn read_again(&self) {
+        self.again.notify_one();
+    }
+
+    fn get(&self) -> Option<Arc<ServerConfig>> {
+        let config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        config.clone()
+    }
+
+    fn set(&self, pair: &Arc<ServerConfig>) {
+        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
+        *config = Some(Arc::clone(pair));
+    }
+}
+
 /// The certificate that is served, and the files that it came from.
 #[derive(Debug)]
 pub struct ServerCertificate {
@@ -55,6 +79,7 @@ pub struct ServerCertificate {
     /// What the files were when they were read first.
     first: [Option<Stamp>; 2],
     current: watch::Sender<Arc<ServerConfig>>,
+    last: Arc<LastPair>,
 }
 
 #[derive(Debug)]
@@ -64,22 +89,36 @@ struct Files {
 }
 
 impl ServerCertificate {
-    /// Reads the certificate of the server, those that signed it, and its private key.
+    /// Reads the certificate of the server, those that signed it, and its private key. If they
+    /// cannot be used, `last` is, if it has a pair.
     ///
     /// # Errors
     /// [`CertificateError`]
-    pub fn open(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+    pub fn open(
+        certificate: &Path,
+        key: &Path,
+        last: &Arc<LastPair>,
+    ) -> Result<Self, CertificateError> {
         let files = Files {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
         };
         // Before they are read, so that no change is missed.
         let first = files.stamps();
-        let current = watch::Sender::new(files.load()?);
+        let pair = match (files.load(), last.get()) {
+            (Ok(pair), _) => pair,
+            (Err(error), Some(pair)) => {
+                not_used(&error);
+                pair
+            }
+            (Err(error), None) => return Err(error),
+        };
+        last.set(&pair);
         Ok(Self {
             files,
             first,
-            current,
+            current: watch::Sender::new(pair),
+            last: Arc::clone(last),
         })
     }
 
@@ -89,13 +128,20 @@ impl ServerCertificate {
         TlsAcceptor::from(Arc::clone(&self.current.borrow()))
     }
 
-    /// Reads the files again whenever they have changed, until `stop`.
+    /// Reads the files again whenever they have changed, and at once when a reload asks for it,
+    /// until `stop`.
     pub async fn follow(&self, stop: &CancellationToken) {
         let mut loaded = self.first.clone();
         let mut last = loaded.clone();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = self.last.again.notified() => {
+                    last = self.files.stamps();
+                    loaded.clone_from(&last);
+                    self.load_again();
+                    continue;
+                }
                 () = tokio::time::sleep(CHECK_EVERY) => {}
             }
             let found = self.files.stamps();
@@ -108,20 +154,27 @@ impl ServerCertificate {
                 continue;
             }
             loaded.clone_from(&last);
-            match self.files.load() {
-                Ok(config) => {
-                    self.current.send_replace(config);
-                    tracing::info!("the page is served with the new certificate");
-                }
-                Err(error) => {
-                    tracing::error!(
-                        %error,
-                        "the new certificate cannot be used: the page is served with the last one"
-                    );
-                }
-            }
+            self.load_again();
         }
     }
+
+    fn load_again(&self) {
+        match self.files.load() {
+            Ok(pair) => {
+                self.last.set(&pair);
+                self.current.send_replace(pair);
+                tracing::info!("the page is served with the new certificate");
+            }
+            Err(error) => not_used(&error),
+        }
+    }
+}
+
+fn not_used(error: &CertificateError) {
+    tracing::error!(
+        %error,
+        "the new certificate cannot be used: the page is served with the last one"
+    );
 }
 
 impl Files {

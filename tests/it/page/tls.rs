@@ -3,6 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
+use rustix::process::Signal;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
@@ -98,6 +99,41 @@ async fn a_renewed_certificate_is_served_and_a_wrong_pair_is_not() {
     install(&place, "own.pem", "own.key");
     let taken = "served with the new certificate";
     wait_until("the new pair is served", || place.log().contains(taken)).await;
+    post(&address, "own.pem").await.unwrap();
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_reload_keeps_the_last_pair_while_the_files_do_not_fit_and_reads_them_at_once() {
+    let workspace = Workspace::start().await;
+    let place = workspace.place();
+    place.write("page-tokens", "0123456789abcdef\n");
+    install(&place, "server.pem", "server.key");
+    place.configure(SETTINGS);
+    let daemon = place.started().await;
+    address(&place).await;
+
+    install(&place, "own.pem", "server.key");
+    place.configure(&format!("{SETTINGS}hosts = [\"shop.example.com\"]\n"));
+    assert_eq!(place.run(["reload"]).await.code, Some(0));
+    let log = || place.log();
+    let opened = "the status page is open";
+    wait_until("the page is open again", || {
+        log().matches(opened).count() == 2
+    })
+    .await;
+    assert!(
+        log().contains("the new certificate cannot be used"),
+        "{}",
+        log()
+    );
+    let address = address(&place).await;
+    post(&address, "ca.pem").await.unwrap();
+
+    install(&place, "own.pem", "own.key");
+    daemon.signal(Signal::HUP);
+    let taken = "served with the new certificate";
+    wait_until("the new pair is served", || log().contains(taken)).await;
     post(&address, "own.pem").await.unwrap();
     daemon.stop().await;
 }
