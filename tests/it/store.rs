@@ -9,6 +9,7 @@ mod lost;
 mod mirror;
 #[cfg(feature = "s3")]
 mod offsite;
+mod released;
 mod root;
 mod search_index;
 mod side_files;

@@ -25,7 +25,7 @@ pub(super) fn one<T: rusqlite::types::FromSql>(connection: &Connection, sql: &st
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub(super) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
