@@ -7,7 +7,6 @@ mod schema;
 
 use serde_json::{Map, Value, json};
 
-use super::intake::field::Destination;
 use super::operations::{Answered, KeyPlace, OPERATIONS, Operation, Sent};
 use super::receivers::Adapter;
 
@@ -131,11 +130,9 @@ fn parameters(operation: &Operation) -> Vec<Value> {
 
 fn body(sent: Sent) -> Option<Value> {
     let content = match sent {
-        Sent::Lead => json!({"application/json": {"schema": schema::input(Destination::Lead)}}),
-        Sent::SelfCheckin => {
-            json!({"application/json": {"schema": schema::input(Destination::SelfCheckin)}})
-        }
-        Sent::Envelope => json!({"application/json": {"schema": schema::envelope()}}),
+        Sent::Lead => json!({"application/json": {"schema": reference("Lead")}}),
+        Sent::SelfCheckin => json!({"application/json": {"schema": reference("SelfCheckin")}}),
+        Sent::Envelope => json!({"application/json": {"schema": reference("Envelope")}}),
         Sent::Webhook | Sent::Enquiry => {
             let any = json!({"schema": {"type": "object"}});
             json!({
@@ -149,6 +146,11 @@ fn body(sent: Sent) -> Option<Value> {
     Some(json!({"required": true, "content": content}))
 }
 
+/// A reference to a named schema.
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
 fn responses(operation: &Operation) -> Value {
     let answer = |description: &str, schema: Value| {
         json!({
@@ -157,8 +159,7 @@ fn responses(operation: &Operation) -> Value {
             "content": {"application/json": {"schema": schema}},
         })
     };
-    let refusal =
-        |description: &str| answer(description, json!({"$ref": "#/components/schemas/Error"}));
+    let refusal = |description: &str| answer(description, reference("Error"));
     let mut responses = json!({
         "401": refusal("No valid key, or no valid signature"),
         "403": refusal("The key is not for this route"),
@@ -172,7 +173,6 @@ fn responses(operation: &Operation) -> Value {
     let mut busy = refusal("Too many requests");
     busy["headers"]["Retry-After"] = json!({"$ref": "#/components/headers/Retry-After"});
     responses["429"] = busy;
-    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     match operation.answered {
         Answered::Connected => responses["200"] = answer("Connected", reference("Connected")),
         Answered::CustomFields => {

@@ -5,13 +5,17 @@ use serde_json::{Map, Value, json};
 
 use crate::intake::field::{Destination, Field, Kind};
 
-/// The schema of a record's input.
-pub(super) fn input(destination: Destination) -> Value {
+/// The schema of a record's input. A name is required and may not be blank, and so is a mobile number
+/// or an email. With `anyOf` for the latter, makers of clients would take the input for a union.
+fn input(destination: Destination) -> Value {
+    let mut properties = properties(destination.fields());
+    properties["name"]["minLength"] = 1.into();
     json!({
         "type": "object",
-        "properties": properties(destination.fields()),
+        "properties": properties,
         "required": ["name"],
-        "anyOf": [{"required": ["mobile_number"]}, {"required": ["email"]}],
+        "if": {"not": {"required": ["email"]}},
+        "then": {"required": ["mobile_number"]},
     })
 }
 
@@ -56,7 +60,7 @@ fn schema_of(field: &Field) -> Value {
 }
 
 /// The schema of the submit envelope.
-pub(super) fn envelope() -> Value {
+fn envelope() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -69,10 +73,13 @@ pub(super) fn envelope() -> Value {
     })
 }
 
-/// The named schemas of what is answered.
+/// The named schemas of what is sent and answered.
 pub(super) fn schemas() -> Value {
     let text = json!({"type": "string"});
     json!({
+        "Lead": input(Destination::Lead),
+        "SelfCheckin": input(Destination::SelfCheckin),
+        "Envelope": envelope(),
         "Connected": {
             "type": "object",
             "properties": {

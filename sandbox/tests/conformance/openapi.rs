@@ -93,11 +93,13 @@ async fn the_limits_of_the_tables_stand_in_the_document() {
     let desk = Desk::new();
     let document = document(&desk).await;
     let body = |path: &str| {
-        document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
-            ["properties"]
-            .clone()
+        let body = &document["paths"][path]["post"]["requestBody"]["content"];
+        let reference = body["application/json"]["schema"]["$ref"].as_str().unwrap();
+        let name = reference.strip_prefix("#/components/schemas/").unwrap();
+        document["components"]["schemas"][name]["properties"].clone()
     };
     let lead = body("/integrations/leads");
+    assert_eq!(lead["name"]["minLength"], 1);
     assert_eq!(lead["name"]["maxLength"], 60);
     assert_eq!(lead["address"]["properties"]["zip_code"]["maxLength"], 20);
     assert_eq!(
@@ -119,4 +121,17 @@ async fn the_limits_of_the_tables_stand_in_the_document() {
         5
     );
     assert_eq!(document["servers"], json!([{"url": "/api"}]));
+}
+
+#[tokio::test]
+async fn the_document_in_docs_is_the_one_that_is_served() {
+    let served = serde_json::to_string_pretty(&document(&Desk::new()).await).unwrap() + "\n";
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+    if std::env::var_os("REWRITE_EXPECTED").is_some() {
+        std::fs::write(file, &served).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(file).is_ok_and(|published| published == served),
+        "run REWRITE_EXPECTED=1 cargo test -p shopmirror-sandbox openapi, and read the diff"
+    );
 }
