@@ -10,6 +10,7 @@ mod asked;
 mod cached;
 mod context;
 mod find;
+mod first_days;
 mod frame;
 mod home;
 mod list_form;
@@ -49,6 +50,7 @@ use crate::status::WorkspaceStatus;
 use crate::store::Store;
 use crate::text::locale::Locale;
 use context::PageContext;
+pub use first_days::Step;
 
 /// How long to wait before a page that could not be opened is tried again.
 const OPEN_AGAIN: Duration = Duration::from_secs(5);
@@ -66,6 +68,8 @@ pub struct StatusPage {
     pub zone: TimeZone,
     /// How numbers and days are written; `None`: as the browser asks.
     pub locale: Option<Locale>,
+    /// What the configuration leaves to be set up.
+    pub steps: Vec<Step>,
 }
 
 /// Whether the page is open.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use futures_util::FutureExt as _;
+use jiff::tz::TimeZone;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::shared::DaemonHandle;
 use crate::config::Config;
 use crate::net::server_certificate::LastPair;
-use crate::page::StatusPage;
+use crate::page::{StatusPage, Step};
 
 /// The page of a configuration; `None` if it has none.
 fn page_of(config: &Config) -> Option<StatusPage> {
@@ -22,7 +23,30 @@ fn page_of(config: &Config) -> Option<StatusPage> {
         zone: config.workspace.time_zone.clone(),
         locale: config.workspace.locale.clone(),
         reports: config.reports.clone(),
+        steps: steps_left(config),
     })
+}
+
+/// The steps that a configuration leaves.
+fn steps_left(config: &Config) -> Vec<Step> {
+    let mut left = Vec::new();
+    if config.workspace.time_zone == TimeZone::UTC {
+        left.push(Step::TimeZone);
+    }
+    if config.reports.currency.is_none() {
+        left.push(Step::Currency);
+    }
+    if config.reports.ready_status.is_empty() {
+        left.push(Step::ReadyStatus);
+    }
+    let is_beside = config.backup.path.parent() == config.store.path.parent();
+    if config.backup.offsite.is_none() && is_beside {
+        left.push(Step::Backup);
+    }
+    if config.alerts.sinks.is_empty() {
+        left.push(Step::Alerts);
+    }
+    left
 }
 
 /// The page, if there is one.

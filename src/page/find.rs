@@ -66,7 +66,8 @@ pub(super) fn found(
     if query.format == Some(DataFormat::Json) {
         viewer.rights.need_all()?;
         let before = usize::from(query.page) * PAGE_SIZE;
-        return found_as_data(changes.into_iter().skip(before).take(PAGE_SIZE));
+        let records = found_records(changes.into_iter().skip(before).take(PAGE_SIZE))?;
+        return Ok(Json(records).into_response());
     }
     let mut found: Vec<(Route, String)> = Vec::new();
     for change in changes {
@@ -148,9 +149,9 @@ fn is_found_in_shown(change: &Change, words: &str, page: &StatusPage, viewer: &V
 }
 
 /// Records in their latest state for programs.
-pub(super) fn found_as_data(
+pub(super) fn found_records(
     changes: impl IntoIterator<Item = Change>,
-) -> Result<Response, NotShown> {
+) -> Result<Vec<FoundRecord>, NotShown> {
     let mut records = Vec::new();
     for change in changes {
         let Ok(record) = FoundRecord::try_from(change) else {
@@ -159,5 +160,5 @@ pub(super) fn found_as_data(
         };
         records.push(record);
     }
-    Ok(Json(records).into_response())
+    Ok(records)
 }

@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::context::PageContext;
+use super::first_days::first_days;
 use super::frame::{link, ranges};
 use super::rights::Rights;
 use super::spark::spark;
@@ -54,6 +55,9 @@ pub(super) async fn parts(
         locale: &viewer.locale,
         rights: viewer.rights,
     };
+    if viewer.rights.shows_all() {
+        parts.push(first_days(&context.page.steps, home.begun_at, now));
+    }
     parts.extend([view.cards(), view.statuses(), view.now(), view.as_of()]);
     parts
 }

@@ -115,6 +115,7 @@ mod tests {
             in_words,
             [
                 "today: 25 November 2026",
+                "yesterday: 24 November 2026",
                 "last-7-days: 18 November 2026 to 24 November 2026",
                 "last-30-days: 27 October 2026 to 25 November 2026",
                 "this-week: 23 November 2026 to 25 November 2026",

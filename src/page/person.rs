@@ -72,8 +72,8 @@ pub(super) fn one(
         },
         ..of_days
     };
-    let open = answer(reader, context, viewer, "repairs", &open, now)?;
-    let completed = answer(reader, context, viewer, "repairs", &completed, now)?;
+    let mut open = answer(reader, context, viewer, "repairs", &open, now)?;
+    let mut completed = answer(reader, context, viewer, "repairs", &completed, now)?;
     let turnaround = answer(
         reader,
         context,
@@ -83,6 +83,9 @@ pub(super) fn one(
         now,
     )
     .ok();
+    // Each table has a name of its own for who hears the page.
+    open.report.title = "open repairs".to_owned();
+    completed.report.title = "completed repairs".to_owned();
     let (sum, unpriced) = sum_of(reader, &completed)?;
     let address = link(
         "report",

@@ -8,14 +8,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
-use shopmirror_core::record::Route;
+use serde::{Deserialize, Serialize};
+use shopmirror_core::record::{FoundRecord, Route};
 
 use super::context::PageContext;
-use super::find::found_as_data;
+use super::find::found_records;
 use super::frame::{framed, link, marked, record_link};
 use super::list_form::{FilterColumn, ListAddress};
 use super::not_shown::NotShown;
@@ -261,6 +262,15 @@ fn totals_of(reader: &mut Reader, list: &RecordList) -> Totals {
     report::record_totals(reader, list, LIMITS, Timestamp::now()).map_err(|error| error.to_string())
 }
 
+/// A page of a list for programs.
+#[derive(Serialize)]
+struct RecordsDocument {
+    /// The records in their latest state.
+    records: Vec<FoundRecord>,
+    /// The parameter `after` of the next page; null on the last one.
+    next: Option<String>,
+}
+
 /// The records of a page in their latest state for programs.
 pub(super) fn data(
     reader: &mut Reader,
@@ -270,14 +280,22 @@ pub(super) fn data(
 ) -> Result<Response, NotShown> {
     viewer.rights.need_all()?;
     let list = list_of(reader, context, viewer.rights, query.clone())?;
+    let mut rows = rows_of(reader, &list)?;
+    let has_next = rows.len() > PAGE_SIZE;
+    rows.truncate(PAGE_SIZE);
+    let mut next = None;
+    if has_next && let Some(last) = rows.last() {
+        next = Some(last.key.text());
+    }
     let mut newest = Vec::new();
-    for record in rows_of(reader, &list)?.into_iter().take(PAGE_SIZE) {
+    for record in rows {
         reader.each_version((list.route, &record.id), (0, i64::MAX), |change| {
             newest.push(change);
             ControlFlow::Break(())
         })?;
     }
-    found_as_data(newest)
+    let records = found_records(newest)?;
+    Ok(Json(RecordsDocument { records, next }).into_response())
 }
 
 /// A list with the columns of the mirror as CSV.
@@ -493,10 +511,12 @@ impl RecordsView<'_> {
             leading = list.columns.len() - 1;
         }
         let own = record_link(list.route, &record.id);
+        let sort = list.sort();
         html! {
             tr role="row" {
                 @for (index, (column, value)) in list.columns.iter().zip(&record.values).enumerate() {
-                    td.number[column.kind == RecordColumnKind::Amount] role="cell"
+                    td.number[column.kind == RecordColumnKind::Amount]
+                        .sorted[column.name == sort.column] role="cell"
                         data-label=(label(column.name)) dir="auto"
                     {
                         @if index == leading {
@@ -562,6 +582,11 @@ impl RecordsView<'_> {
             path: "records.xlsx",
             ..self.address()
         };
+        let mut for_excel = self.address();
+        for_excel.path = "records.csv";
+        for_excel
+            .parameters
+            .push(("for".to_owned(), "excel".to_owned()));
         let mut rows = self.begun.list.query.clone();
         rows.after = None;
         let gone = self.begun.gone;
@@ -575,7 +600,8 @@ impl RecordsView<'_> {
             }
             p.note {
                 "Download: " a href=(excel.with(&rows)) { "Excel" } ", "
-                a href=(csv.with(&rows)) { "CSV" }
+                a href=(csv.with(&rows)) { "CSV" } ", "
+                a href=(for_excel.with(&rows)) { "CSV for Excel" }
                 ", at most " (whole(MAX_FILE)) " records."
             }
         }

@@ -121,8 +121,8 @@ fn group_of(report: &Report) -> &'static str {
         return "Own reports";
     }
     match report.name.as_str() {
-        "payments" | "outstanding" | "till-by-method" | "money-by-brand" | "money-by-device"
-        | "money-by-person" => "Money",
+        "payments" | "outstanding" | "till-by-method" | "average-repair" | "money-by-brand"
+        | "money-by-device" | "money-by-person" => "Money",
         "technicians" | "turnaround-by-person" => "People",
         "leads" | "sources" | "follow-ups" | "customers" => "Leads and customers",
         "mirror" => "System",

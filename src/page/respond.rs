@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, get};
@@ -12,6 +12,7 @@ use axum::{Extension, Json, Router, body};
 use maud::html;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::asked::Asked;
 use super::context::PageContext;
@@ -22,7 +23,7 @@ use super::rights::Rights;
 use super::server::ClientAddress;
 use super::sign_in::{Denied, SignIn};
 use super::text::{message, shown};
-use super::viewer::Viewer;
+use super::viewer::{Viewer, asks_for_data};
 use super::{access, find, metrics, person, record, records, reports, wall};
 use crate::config::Role;
 use crate::report::{HomeDocument, Range};
@@ -150,18 +151,25 @@ async fn list_of_records(
 /// A response that is made from the newest status.
 fn from_status(make: fn(&WorkspaceStatus) -> Response) -> MethodRouter<Arc<PageContext>> {
     get(
-        async move |State(context): State<Arc<PageContext>>| match context.status().await {
+        async move |State(context): State<Arc<PageContext>>, uri: Uri| match context.status().await
+        {
             Some(status) => make(&status),
             None => {
-                let text = "the daemon's tasks do not answer: look at its log, restart it\n";
-                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+                let text = "the daemon's tasks do not answer: look at its log, restart it";
+                if asks_for_data(&uri) {
+                    return error_as_data(StatusCode::SERVICE_UNAVAILABLE, text);
+                }
+                (StatusCode::SERVICE_UNAVAILABLE, format!("{text}\n")).into_response()
             }
         },
     )
 }
 
-/// A page with the reason, in place of the page that was requested.
+/// A page with the reason, in place of the page that was requested; data for who asks for data.
 pub(super) fn not_shown(context: &PageContext, viewer: &Viewer, why: &NotShown) -> Response {
+    if viewer.wants_data {
+        return error_as_data(why.code, &why.text);
+    }
     let body = html! {
         section {
             h1 { "Not shown" }
@@ -171,6 +179,11 @@ pub(super) fn not_shown(context: &PageContext, viewer: &Viewer, why: &NotShown) 
     };
     let page = framed(context, viewer, "Not shown", "", &body);
     (why.code, page).into_response()
+}
+
+/// An error for programs: one shape for every address.
+pub(super) fn error_as_data(code: StatusCode, text: &str) -> Response {
+    (code, Json(json!({ "error": text }))).into_response()
 }
 
 /// `fresh`, or 503 with the reasons.

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::Json;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use base64::Engine as _;
@@ -16,11 +17,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use maud::{DOCTYPE, html};
 use secrecy::ExposeSecret;
+use serde_json::json;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use tokio::time::Instant;
 
 use super::frame::head;
+use super::viewer::asks_for_data;
 use super::wrong_tokens::WrongTokens;
 use crate::config::{Role, StatusSettings, Token};
 
@@ -140,7 +143,9 @@ impl SignIn {
             Denied::Wait(_) => "too many wrong tokens came from this address: try again later\n",
             Denied::OtherRole => "this token shows nothing here; a token for the wall has /wall\n",
         };
-        let body = if accepts_pages(headers) {
+        let body = if asks_for_data(uri) {
+            Json(json!({ "error": text.trim_end() })).into_response()
+        } else if accepts_pages(headers) {
             form(denied, uri).into_response()
         } else {
             text.into_response()

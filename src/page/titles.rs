@@ -218,6 +218,7 @@ mod tests {
         Viewer {
             locale: Locale::default(),
             rights: Rights::new(Role::Owner, true),
+            wants_data: false,
         }
     }
 

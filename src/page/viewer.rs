@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Uri, header};
 
 use super::context::PageContext;
 use super::rights::Rights;
@@ -18,6 +18,8 @@ pub(super) struct Viewer {
     pub(super) locale: Locale,
     /// What may be shown.
     pub(super) rights: Rights,
+    /// Whether a program asks for data, and reads an error as data too.
+    pub(super) wants_data: bool,
 }
 
 impl Viewer {
@@ -25,9 +27,13 @@ impl Viewer {
     pub(super) fn of(parts: &Parts, context: &PageContext) -> Self {
         // What was not admitted sees nothing.
         let rights = parts.extensions.get().copied().unwrap_or(Rights::NONE);
+        let wants_data = asks_for_data(&parts.uri);
         if let Some(locale) = &context.page.locale {
-            let locale = locale.clone();
-            return Self { locale, rights };
+            return Self {
+                locale: locale.clone(),
+                rights,
+                wants_data,
+            };
         }
         let mut locale = Locale::default();
         if let Some(languages) = parts.headers.get(header::ACCEPT_LANGUAGE)
@@ -35,8 +41,18 @@ impl Viewer {
         {
             locale = Locale::accepted(languages);
         }
-        Self { locale, rights }
+        Self {
+            locale,
+            rights,
+            wants_data,
+        }
     }
+}
+
+/// Whether an address asks for data.
+pub(super) fn asks_for_data(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    uri.path().starts_with("/api/") || query.split('&').any(|pair| pair == "format=json")
 }
 
 impl FromRequestParts<Arc<PageContext>> for Viewer {

@@ -38,22 +38,27 @@ struct Division {
     by: &'static str,
     field: &'static str,
     column: &'static str,
+    /// The list of the repairs of one row, as the comment of a report has it.
+    leads_to: &'static str,
 }
 
 const BY_BRAND: Division = Division {
     by: "brand",
     field: "device_brand",
     column: "j.device_brand",
+    leads_to: r#"leads_to.repairs = { list = "repairs", state = "completed", brand = "{brand}", from = "{from}", to = "{to}" }"#,
 };
 const BY_DEVICE: Division = Division {
     by: "device",
     field: "device",
     column: "j.device",
+    leads_to: "# No list of repairs can be asked for a device.",
 };
 const BY_PERSON: Division = Division {
     by: "person",
     field: "assigned_to",
     column: "s.completed_by, j.assigned_to",
+    leads_to: r#"leads_to.repairs = { list = "repairs", state = "completed", person = "{person}", from = "{from}", to = "{to}" }"#,
 };
 
 /// The built-in reports, in the order in which they are listed.
@@ -76,6 +81,7 @@ fn divided(text: &str, division: &Division) -> String {
     text.replace("{by}", division.by)
         .replace("{field}", division.field)
         .replace("{column}", division.column)
+        .replace("{leads_to}", division.leads_to)
 }
 
 /// A report of this program.

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::answer::Answer;
 use super::exactness::{Cell, Exactness};
 use super::head::PERIOD;
+use super::links::TableLinks;
 use super::value::{day_of, displayed, shown};
 use crate::text::document;
 use crate::text::locale::Locale;
@@ -44,8 +45,9 @@ const LINE: &str = "#8a9691";
 
 /// The chart of an answer, of this width; `None` if the report has none.
 #[must_use]
-pub(super) fn svg(answer: &Answer, width: f64) -> Option<String> {
-    let data = Data::of(answer, &answer.report.chart.as_ref()?.bars, width)?;
+pub(super) fn svg(answer: &Answer, width: f64, links: &impl TableLinks) -> Option<String> {
+    let bars = &answer.report.chart.as_ref()?.bars;
+    let data = Data::of(answer, bars, width, links)?;
     let drawn = if data.is_over_time {
         over_time(&data)
     } else {
@@ -60,12 +62,25 @@ struct Data<'a> {
     locale: &'a Locale,
     is_over_time: bool,
     labels: Vec<String>,
-    series: Vec<(String, Vec<&'a Cell>)>,
+    series: Vec<Series<'a>>,
+}
+
+/// The numbers of one colour.
+struct Series<'a> {
+    name: String,
+    cells: Vec<&'a Cell>,
+    /// For each the address of what it counts.
+    addresses: Vec<Option<String>>,
 }
 
 impl<'a> Data<'a> {
     /// `None` if a column that it needs is not there.
-    fn of(answer: &'a Answer, columns: &[String], width: f64) -> Option<Self> {
+    fn of(
+        answer: &'a Answer,
+        columns: &[String],
+        width: f64,
+        links: &impl TableLinks,
+    ) -> Option<Self> {
         let index_of = |name: &String| answer.columns.iter().position(|known| known == name);
         let (x, series) = columns.split_first()?;
         let label_column = index_of(x)?;
@@ -88,17 +103,26 @@ impl<'a> Data<'a> {
         let rows: Vec<_> = rows.into_iter().skip(skipped).take(most).collect();
         let label = |row: &&Vec<Cell>| cut(&label_of(&row[label_column], answer), width);
         let labels = rows.iter().map(label).collect();
-        let series = series.iter().filter_map(|name| {
-            let column = index_of(name)?;
-            let cells = rows.iter().map(|row| &row[column]).collect();
-            Some((cut(&name.replace('_', " "), width), cells))
-        });
+        let mut drawn = Vec::with_capacity(series.len());
+        for name in series {
+            let Some(column) = index_of(name) else {
+                continue;
+            };
+            drawn.push(Series {
+                name: cut(&name.replace('_', " "), width),
+                cells: rows.iter().map(|row| &row[column]).collect(),
+                addresses: rows
+                    .iter()
+                    .map(|row| links.rows_behind(row, column))
+                    .collect(),
+            });
+        }
         Some(Self {
             width,
             locale: &answer.locale,
             is_over_time,
             labels,
-            series: series.collect(),
+            series: drawn,
         })
     }
 
@@ -106,18 +130,26 @@ impl<'a> Data<'a> {
     fn is_unknown(&self, index: usize) -> bool {
         self.series
             .iter()
-            .any(|(_, cells)| cells[index].exactness != Exactness::Exact)
+            .any(|series| series.cells[index].exactness != Exactness::Exact)
     }
 
     /// Every number with the places of its label and of its series.
     fn cells(&self) -> impl Iterator<Item = (usize, usize, &Cell)> {
         let series = self.series.iter().enumerate();
-        series.flat_map(|(place, (_, cells))| {
-            cells
+        series.flat_map(|(place, series)| {
+            series
+                .cells
                 .iter()
                 .enumerate()
                 .map(move |(index, cell)| (index, place, *cell))
         })
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.series
+            .iter()
+            .map(|series| series.name.as_str())
+            .collect()
     }
 
     fn values(&self) -> Vec<f64> {
@@ -137,7 +169,17 @@ impl<'a> Data<'a> {
 
     /// The text of a bar under the pointer.
     fn title(&self, index: usize, place: usize, cell: &Cell) -> Markup {
-        html! { title { (self.labels[index]) ": " (text_of(cell, self.locale)) " " (self.series[place].0) } }
+        html! { title { (self.labels[index]) ": " (text_of(cell, self.locale)) " " (self.series[place].name) } }
+    }
+
+    /// A bar that leads to what it counts. The table has the same links for who uses the keyboard.
+    fn leading(&self, index: usize, place: usize, bar: &Markup) -> Markup {
+        html! {
+            @match &self.series[place].addresses[index] {
+                Some(address) => a href=(address) tabindex="-1" { (bar) },
+                None => (bar),
+            }
+        }
     }
 }
 
@@ -275,7 +317,7 @@ fn grey(x: f64, y: f64, width: f64, height: f64) -> Markup {
 fn over_time(data: &Data<'_>) -> Markup {
     let width = data.width;
     let room = (width - LEFT - RIGHT) / data.labels.len() as f64;
-    let mut names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
+    let mut names: Vec<&str> = data.names();
     let unknown: Vec<usize> = (0..data.labels.len())
         .filter(|i| data.is_unknown(*i))
         .collect();
@@ -312,10 +354,12 @@ fn over_time(data: &Data<'_>) -> Markup {
                     @let (high, low) = (y(value.max(0.0)), y(value.min(0.0)));
                     @let x = left(index, place);
                     @let width = (bar - 1.0).max(0.5);
-                    rect x=(at(x)) y=(at(high)) width=(at(width)) height=(at(low - high))
-                        fill=(colour(place)) {
-                        (data.title(index, place, cell))
-                    }
+                    (data.leading(index, place, &html! {
+                        rect x=(at(x)) y=(at(high)) width=(at(width)) height=(at(low - high))
+                            fill=(colour(place)) {
+                            (data.title(index, place, cell))
+                        }
+                    }))
                 }
             }
             @for (index, label) in data.labels.iter().enumerate().step_by(every) {
@@ -331,7 +375,7 @@ fn categories(data: &Data<'_>) -> Markup {
     let left = (data.widest() + 16.0).max(LEFT);
     // Room for the number behind the longest bar.
     let width = data.width - left - LEFT;
-    let names: Vec<&str> = data.series.iter().map(|(name, _)| name.as_str()).collect();
+    let names = data.names();
     let (legend, top) = legend(&names, left);
     let group = BAR * data.series.len() as f64 + BETWEEN;
     let height = top + group * data.labels.len() as f64;
@@ -355,10 +399,12 @@ fn categories(data: &Data<'_>) -> Markup {
                     rect x=(at(high)) y=(at(y)) width=(at(x(upper) - high)) height=(at(BAR - 1.0))
                         fill=(colour(place)) fill-opacity="0.35" {}
                 }
-                rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2"
-                    fill=(colour(place)) {
-                    (data.title(index, place, cell))
-                }
+                (data.leading(index, place, &html! {
+                    rect x=(at(low)) y=(at(y)) width=(at(high - low)) height=(at(BAR - 1.0)) rx="2"
+                        fill=(colour(place)) {
+                        (data.title(index, place, cell))
+                    }
+                }))
                 text x=(at(x(upper.max(value).max(0.0)) + 4.0)) y=(at(y + BAR - 2.0)) font-size="10" { (text_of(cell, data.locale)) }
             }
             line x1=(at(x(0.0))) x2=(at(x(0.0))) y1=(at(top - 4.0)) y2=(at(height)) stroke=(LINE) {}

@@ -18,6 +18,7 @@ use super::csv::{CsvForm, csv};
 use super::error::ReportError;
 use super::html::document;
 use super::json::json;
+use super::links::NoLinks;
 use super::text::text;
 use super::xlsx::xlsx;
 use crate::config::{ReportFormat, ScheduledReport};
@@ -128,7 +129,7 @@ pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<Rendered, Repor
             text
         }
         ReportFormat::Html => document(answer),
-        ReportFormat::Svg => svg(answer, WIDE).ok_or_else(|| {
+        ReportFormat::Svg => svg(answer, WIDE, &NoLinks).ok_or_else(|| {
             let name = &answer.report.name;
             ReportError::Unanswered(format!(
                 "the report {name} has no chart: choose another format"
@@ -188,7 +189,7 @@ pub fn notice_body(
         content,
         text: text(answer, usize::MAX),
         html: document(answer),
-        chart: svg(answer, WIDE),
+        chart: svg(answer, WIDE, &NoLinks),
     };
     Ok(serde_json::to_string(&content).expect("the content holds plain values"))
 }

@@ -107,6 +107,8 @@ pub struct Home {
     pub complete_since: String,
     /// Gaps that were not repaired.
     pub gaps: usize,
+    /// When the first record was stored.
+    pub begun_at: Option<Timestamp>,
 }
 
 impl Home {
@@ -205,6 +207,7 @@ fn numbers(
     for row in statuses {
         by_status.push((shown(&row[0].value, None), row[1].clone()));
     }
+    let begun_at = source.reader.begun_at()?;
     let mut gaps = 0;
     for list in &source.known.coverages {
         gaps += list.gaps.len();
@@ -230,6 +233,7 @@ fn numbers(
         now: standing,
         complete_since: complete_since(&source.known, source.is_about, zone),
         gaps,
+        begun_at,
         notes,
     })
 }

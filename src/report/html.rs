@@ -6,6 +6,7 @@ use shopmirror_core::record::Route;
 use super::answer::{Answer, NOTHING};
 use super::chart::{NARROW, WIDE, svg};
 use super::exactness::{Cell, Exactness};
+use super::links::{NoLinks, TableLinks};
 use super::value::{heading, shown};
 use crate::text::document;
 use crate::text::escape::cut;
@@ -32,50 +33,27 @@ figure,.scroll{overflow-x:auto}";
 /// A document of its own loads nothing.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The addresses to which the parts of a table lead; nowhere, unless a method says more.
-pub trait TableLinks {
-    /// Of a record.
-    fn record(&self, _route: Route, _id: &str) -> Option<String> {
-        None
-    }
-
-    /// Of the same table in the order of a column.
-    fn sorted(&self, _column: &str) -> Option<String> {
-        None
-    }
-
-    /// Of the records that a number counts, or of a name.
-    fn rows_behind(&self, _row: &[Cell], _column: usize) -> Option<String> {
-        None
-    }
-}
-
-/// A document of its own leads nowhere.
-struct NoLinks;
-
-impl TableLinks for NoLinks {}
-
 /// The chart, the table and the notes. The chart is there twice: drawn for a wide window, and for a
 /// phone.
 #[must_use]
 pub fn fragment(answer: &Answer, links: &impl TableLinks) -> Markup {
     html! {
-        (figure("chart wide", answer, WIDE))
-        (figure("chart narrow", answer, NARROW))
+        (figure("chart wide", answer, WIDE, links))
+        (figure("chart narrow", answer, NARROW, links))
         (table(answer, links))
     }
 }
 
 /// The chart, if the report has one.
-fn figure(class: &str, answer: &Answer, width: f64) -> Markup {
+fn figure(class: &str, answer: &Answer, width: f64, links: &impl TableLinks) -> Markup {
     let label = format!(
         "Chart of {}; the table below has its numbers",
         cell(&answer.report.title)
     );
     html! {
-        @if let Some(chart) = svg(answer, width) {
+        @if let Some(chart) = svg(answer, width, links) {
             // Every text in it is escaped.
-            figure class=(class) tabindex="0" role="img" aria-label=(label) { (PreEscaped(chart)) }
+            figure class=(class) tabindex="0" role="group" aria-label=(label) { (PreEscaped(chart)) }
         }
     }
 }
@@ -272,7 +250,7 @@ pub fn document(answer: &Answer) -> String {
                 h1 dir="auto" { (title) }
                 p dir="auto" { (cell(&answer.report.about)) }
                 p { (cell(&first_upper(&answer.subject()))) }
-                (figure("chart", answer, WIDE))
+                (figure("chart", answer, WIDE, &NoLinks))
                 (table(answer, &NoLinks))
             }
         }

@@ -17,8 +17,9 @@ impl Range {
         Self::LastMonth,
     ];
     /// Those of the page of a report.
-    pub const REPORT: [Self; 8] = [
+    pub const REPORT: [Self; 9] = [
         Self::Today,
+        Self::Yesterday,
         Self::Last7Days,
         Self::Last30Days,
         Self::ThisWeek,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use jiff::Timestamp;
 use rusqlite::{Connection, named_params};
 use sha2::{Digest, Sha256};
 use shopmirror_core::record::{Change, Kind, Route};
@@ -121,6 +122,16 @@ pub(super) fn latest_version(
 }
 
 impl Reader {
+    /// When the oldest row of the log was written.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn begun_at(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT observed_at FROM changes ORDER BY seq LIMIT 1";
+        let oldest: Vec<String> = self.connection.values(sql, [])?;
+        Ok(oldest.first().and_then(|at| at.parse().ok()))
+    }
+
     /// Up to `limit` rows of the log after `position`, in order.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 -- measures.job_status_changes = ["average"]
 -- money = ["billed", "average"]
 -- totals = ["repairs", "billed"]
+-- leads_to.repairs = { list = "repairs", state = "completed", from = "{from}", to = "{to}" }
 -- chart.bars = ["period", "average"]
 WITH untimed AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed a repair until it was first seen.

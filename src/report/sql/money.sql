@@ -6,6 +6,7 @@
 -- counts.job_status_changes = ["repairs", "billed"]
 -- money = ["billed"]
 -- totals = ["repairs", "billed"]
+-- {leads_to}
 -- chart.bars = ["{by}", "billed"]
 WITH unread AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed any repair, and so may one that was

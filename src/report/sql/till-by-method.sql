@@ -5,6 +5,11 @@
 -- counts.payments = ["payments", "received", "refunds", "refunded"]
 -- measures.payments = ["net"]
 -- totals = ["payments", "received", "refunds", "refunded", "net"]
+-- leads_to.payments = { list = "records", route = "payments", "payment_mode.is" = "{method}", "kind.is" = "payment", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.received = { list = "records", route = "payments", "payment_mode.is" = "{method}", "kind.not" = "void", "amount.from" = "0", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.refunds = { list = "records", route = "payments", "payment_mode.is" = "{method}", "kind.is" = "refund", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.refunded = { list = "records", route = "payments", "payment_mode.is" = "{method}", "kind.not" = "void", "amount.to" = "0", "created.from" = "{from}", "created.to" = "{to}" }
+-- leads_to.net = { list = "records", route = "payments", "payment_mode.is" = "{method}", "kind.not" = "void", "created.from" = "{from}", "created.to" = "{to}" }
 -- chart.bars = ["method", "received", "refunded"]
 WITH unread AS MATERIALIZED (
     -- A payment whose time cannot be read may belong to any day until it was first seen.

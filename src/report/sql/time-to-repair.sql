@@ -6,6 +6,7 @@
 -- counts.job_status_changes = ["repairs"]
 -- measures.job_status_changes = ["median_days", "p90_days"]
 -- totals = ["repairs"]
+-- leads_to.repairs = { list = "repairs", state = "completed", from = "{from}", to = "{to}" }
 -- chart.bars = ["period", "median_days", "p90_days"]
 WITH untimed AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed a repair until it was first seen.

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{LISTEN, Site};
-use crate::support::{Daemon, Pages, Place};
+use crate::support::{Daemon, Pages, Place, Workspace};
 
 pub(super) const SHOWN: &str = "show_records = true\n";
 
@@ -263,6 +263,8 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
     let record = json_of(&site, "/record?route=jobs&id=7&format=json").await;
     assert_eq!(record["changes"][0]["record_id"], "7", "{record}");
     let listed = json_of(&site, "/records?route=jobs&format=json").await;
+    assert_eq!(listed["next"], Value::Null);
+    let listed = listed["records"].clone();
     assert!(listed.as_array().unwrap().len() > 1, "{listed}");
     // A wall display shows numbers, and nobody's name.
     let wall = site.get("/wall").await.body;
@@ -306,5 +308,104 @@ async fn an_address_that_asks_for_what_does_not_exist_is_refused_with_a_sentence
             "{path}: {refused:?}"
         );
     }
+    daemon.stop().await;
+}
+
+/// The text of a page without its tags, with one space between words.
+pub(super) fn words(page: &str) -> String {
+    let mut words = String::new();
+    for piece in page.split('<') {
+        if let Some((_, text)) = piece.split_once('>') {
+            words += text;
+            words.push(' ');
+        }
+    }
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn a_person_a_customer_and_a_repair_have_a_page_with_their_money_and_their_time() {
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
+    let has_all = |reply: &super::Reply| words(&reply.body).contains("What these came to 100.50");
+    let tim = site
+        .get_when("/person?name=Tim", "all is read", has_all)
+        .await
+        .body;
+    let text = words(&tim);
+    assert!(
+        text.contains("Open 2 Completed in the last 30 days 1"),
+        "{text}"
+    );
+    // The oldest first, and each table under a name of its own.
+    let (open, completed) = tim.split_once("Table of completed repairs").unwrap();
+    let (_, open) = open.split_once("Table of open repairs").unwrap();
+    let places = ["JOB-6", "JOB-8"].map(|number| open.find(number).expect(number));
+    assert!(places.is_sorted() && !open.contains("JOB-7"), "{open}");
+    assert!(completed.contains("JOB-7"), "{completed}");
+    // Who has no repair has an empty page.
+    let nobody = words(&site.get("/person?name=Nobody").await.body);
+    assert!(
+        nobody.contains("Open 0 Completed in the last 30 days 0"),
+        "{nobody}"
+    );
+
+    let ann = words(&site.get("/record?route=customers&id=5").await.body);
+    assert!(ann.contains("Money Paid 40.25 , owed 60.25"), "{ann}");
+    assert!(ann.contains("40.25 · Ann Miller Card"), "{ann}");
+
+    let job = words(&site.get("/record?route=jobs&id=7").await.body);
+    let (_, line) = job.split_once("Time line ").unwrap();
+    let order = ["Payment: 40.25", "Collected", "Ready for pickup", "Details"];
+    let places = order.map(|said| line.find(said).expect(said));
+    assert!(places.is_sorted(), "{line}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_error_of_a_request_for_data_is_data() {
+    let (_pages, _place, daemon, site) = opened(&[LISTEN, SHOWN].concat()).await;
+    for (path, code) in [
+        ("/?range=decade&format=json", 400),
+        ("/records?route=jobs&sort=colour&format=json", 400),
+        ("/record?route=jobs&id=404&format=json", 404),
+        ("/find?format=json", 400),
+        ("/report?name=none&format=json", 404),
+        ("/api/nothing", 404),
+    ] {
+        let reply = site.get(path).await;
+        assert_eq!(reply.code, code, "{path}: {reply:?}");
+        let error: Value = serde_json::from_str(&reply.body).unwrap();
+        assert!(error["error"].is_string(), "{path}: {error}");
+        assert_eq!(error.as_object().unwrap().len(), 1, "{path}: {error}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_as_data_goes_on_after_the_key_of_its_last_record() {
+    let workspace = Workspace::start_full().await;
+    let place = workspace.place();
+    place.configure(&[LISTEN, SHOWN].concat());
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let mut ids = Vec::new();
+    let mut path = "/records?route=leads&sort=created&format=json".to_owned();
+    loop {
+        let page = json_of(&site, &path).await;
+        for found in page["records"].as_array().unwrap() {
+            ids.push(found["id"].as_str().unwrap().to_owned());
+        }
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        let after: String = url::form_urlencoded::byte_serialize(next.as_bytes()).collect();
+        path = format!("/records?route=leads&sort=created&format=json&after={after}");
+    }
+    let all = place.number("SELECT count(*) FROM leads");
+    assert_eq!(ids.len() as i64, all);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len() as i64, all);
     daemon.stop().await;
 }
