@@ -73,7 +73,8 @@ pub(in crate::store) fn configured(
 impl Reader {
     /// Creates the views `worded_payments` and `worded_jobs` for the queries of this connection: what
     /// `payments` and `jobs` show there, with how a payment was made (`method`), and with what was
-    /// repaired (`device`).
+    /// repaired (`device`). That column comes first: of two columns of one name, the first one has
+    /// it, and records may have a field of this name too.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -87,7 +88,7 @@ impl Reader {
             self.connection.execute_batch(&format!(
                 "DROP VIEW IF EXISTS temp.worded_{route};
                 CREATE TEMP VIEW worded_{route} AS
-                SELECT *, coalesce({names}NULL, NULL) AS {name}
+                SELECT coalesce({names}NULL, NULL) AS {name}, *
                 FROM {route}"
             ))?;
         }

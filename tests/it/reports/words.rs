@@ -251,3 +251,44 @@ async fn the_field_that_says_who_changed_a_status_can_be_named_and_a_report_says
         );
     }
 }
+
+/// The words in the first column of a report.
+async fn groups(place: &Place, name: &str) -> Vec<String> {
+    let told = report(place, name).await;
+    let rows = told["rows"].as_array().expect("rows");
+    let mut words: Vec<String> = rows
+        .iter()
+        .map(|row| row[0].as_str().expect("a text").to_owned())
+        .collect();
+    words.sort();
+    words
+}
+
+#[tokio::test]
+async fn the_field_that_has_the_words_counts_also_beside_one_of_the_name_of_reports() {
+    let payment = |id: u8, method: &str, mode: &str| {
+        json!({"id": id, "amount": 10, "method": method, "channel": format!("chan {id}"),
+            "payment_mode": mode, "created_at": format!("2026-03-0{id}T10:00:00Z")})
+    };
+    let payments = json!([
+        payment(3, "", ""),
+        payment(2, "raw", ""),
+        payment(1, "raw", "Cash"),
+    ]);
+    let place = place_with_payments(&payments, "").await;
+    let wanted = ["(none)", "Cash", "raw"];
+    assert_eq!(groups(&place, "till-by-method").await, wanted);
+    let words = "fields.payments.method = \"channel\"\n";
+    let place = place_with_payments(&payments, words).await;
+    let wanted = ["chan 1", "chan 2", "chan 3"];
+    assert_eq!(groups(&place, "till-by-method").await, wanted);
+
+    let [(_, mut jobs), changes] = repairs();
+    for (place, job) in jobs.iter_mut().enumerate() {
+        job["device"] = json!("phone");
+        job["device_model"] = json!(if place == 2 { "" } else { "S7" });
+    }
+    let (place, store) = place_with(&[(Route::Jobs, jobs), changes]).await;
+    store.close().await.unwrap();
+    assert_eq!(groups(&place, "money-by-device").await, ["S7", "phone"]);
+}
