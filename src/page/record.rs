@@ -19,13 +19,15 @@ use super::rights::Rights;
 use super::text::{label, list_title, moment, money, nouns, shown};
 use super::titles::{RecordFields, TIME, listed, value};
 use super::viewer::Viewer;
+use crate::report::{self, CustomerMoney, ReportError, marked_amount};
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::document;
 use crate::text::first_upper;
-use crate::text::number::count;
 
 /// The most related records of one route that are shown.
 const MAX_RELATED: usize = 50;
+/// The most repairs of a customer that are added up.
+const MAX_ADDED: usize = 10_000;
 
 /// The query of a record.
 #[derive(Deserialize)]
@@ -93,7 +95,7 @@ pub(super) fn one(
     }
     let mut money = None;
     if route == Route::Customers && rights.shows_all() {
-        money = Some(CustomerMoney::read(reader, id)?);
+        money = Some(MoneyOfCustomer::read(reader, id, settings)?);
     }
     let page = html! {
         div {
@@ -219,53 +221,53 @@ fn time_line(events: &[Event], page: &StatusPage) -> Markup {
     }
 }
 
-/// What a customer paid and owes, by the repairs that are known.
-#[derive(Default)]
-struct CustomerMoney {
-    paid: f64,
-    owed: f64,
-    /// The repairs of which nothing says what was paid, or what they cost.
-    unknown: usize,
+/// The money of a customer: what was paid and is owed, and the payments.
+struct MoneyOfCustomer {
+    /// `None` if there are too many repairs to add up.
+    sums: Option<CustomerMoney>,
     payments: Vec<RelatedRecord>,
 }
 
-impl CustomerMoney {
-    fn read(reader: &Reader, customer: &str) -> Result<Self, QueryError> {
-        let mut money = Self::default();
-        for job in reader.records_of_customer(Route::Jobs, customer, MAX_RELATED)? {
-            let payments = reader.records_of_job(Route::Payments, &job.id, MAX_RELATED)?;
-            money.payments.extend(payments);
-            let Some(state) = reader.job_state(&job.id)? else {
-                continue;
-            };
-            money.paid += state.paid.unwrap_or_default();
-            if let (Some(total), Some(paid)) = (state.total, state.paid) {
-                money.owed += (total - paid).max(0.0);
-            }
-            let is_unknown = state.total.is_none() || !state.paid_mark.is_empty();
-            money.unknown += usize::from(is_unknown);
+impl MoneyOfCustomer {
+    fn read(reader: &mut Reader, customer: &str, page: &StatusPage) -> Result<Self, ReportError> {
+        let repairs = reader.repairs_of_customer(customer, MAX_ADDED + 1)?;
+        let mut sums = None;
+        if repairs.len() <= MAX_ADDED {
+            sums = Some(report::customer_money(
+                reader,
+                &repairs,
+                &page.zone,
+                Timestamp::now(),
+            )?);
         }
-        Ok(money)
+        Ok(Self {
+            sums,
+            payments: reader.payments_of(&repairs, MAX_RELATED)?,
+        })
     }
 
     fn section(&self, page: &StatusPage, viewer: &Viewer) -> Markup {
         let locale = &viewer.locale;
         let currency = page.reports.currency.as_deref();
-        let mark = if self.unknown > 0 { "at least " } else { "" };
         html! {
             section {
                 h2 { "Money" }
-                p.now {
-                    "Paid " (mark) strong { (money(self.paid, currency, locale)) }
-                    ", owed " (mark) strong { (money(self.owed, currency, locale)) }
-                }
-                @if self.unknown > 0 {
+                @if let Some(CustomerMoney { paid, owed, notes }) = &self.sums {
+                    p.now {
+                        "Paid " strong { (marked_amount(paid, currency, locale)) }
+                        ", owed " strong { (marked_amount(owed, currency, locale)) }
+                    }
+                    @for note in notes { p.note { (first_upper(note)) "." } }
+                } @else {
                     p.note {
-                        "Of " (count(self.unknown, "repair", "repairs"))
-                        " it is not known what was paid or what it costs."
+                        "There are more than " (MAX_ADDED) " repairs, which are not added up here. \
+                         The report “Outstanding amounts” has those that are not paid."
                     }
                 }
                 @if !self.payments.is_empty() {
+                    @if self.payments.len() == MAX_RELATED {
+                        p.note { "The newest " (MAX_RELATED) " payments:" }
+                    }
                     ul.found {
                         @for RelatedRecord { id, body } in &self.payments {
                             @let fields = RecordFields::parse(body, page, viewer);

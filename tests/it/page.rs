@@ -1,6 +1,7 @@
 //! The status page over real sockets: what it shows and what tools read.
 
 mod access;
+mod customer;
 mod first_days;
 mod lists;
 mod owner;

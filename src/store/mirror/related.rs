@@ -66,7 +66,7 @@ impl Reader {
         let of_job = link.condition_from_job("r", "j");
         self.related(
             &format!("jobs j CROSS JOIN \"{route}\" r ON {of_job}"),
-            "j.id",
+            "j.id = :id",
             job,
             most,
         )
@@ -74,7 +74,7 @@ impl Reader {
 
     /// The customer with the mobile number, else the e-mail address, of a record.
     pub fn customer_of(&self, route: Route, id: &str) -> Result<Option<String>, StoreError> {
-        for same in self.same_contact(route)? {
+        for same in self.same_contact(route, "r")? {
             let sql = format!(
                 "SELECT c.id
                 FROM \"{route}\" r
@@ -99,9 +99,9 @@ impl Reader {
         customer: &str,
         most: usize,
     ) -> Result<Vec<RelatedRecord>, StoreError> {
-        for same in self.same_contact(route)? {
+        for same in self.same_contact(route, "r")? {
             let from = format!("customers c CROSS JOIN \"{route}\" r ON {same}");
-            let found = self.related(&from, "c.id", customer, most)?;
+            let found = self.related(&from, "c.id = :id", customer, most)?;
             if !found.is_empty() {
                 return Ok(found);
             }
@@ -109,10 +109,54 @@ impl Reader {
         Ok(Vec::new())
     }
 
+    /// The ids of at most `most` repairs with the mobile number, else the e-mail address, of a
+    /// customer.
+    pub fn repairs_of_customer(
+        &self,
+        customer: &str,
+        most: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        for same in self.same_contact(Route::Jobs, "j")? {
+            let sql = format!(
+                "SELECT j.id
+                FROM main.customers c CROSS JOIN main.jobs j ON {same}
+                WHERE c.id = :id
+                LIMIT :most"
+            );
+            let values = named_params! { ":id": customer, ":most": most };
+            let repairs: Vec<String> = self.connection.values(&sql, values)?;
+            if !repairs.is_empty() {
+                return Ok(repairs);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// At most `most` payments for these repairs, the last stored first.
+    pub fn payments_of(
+        &self,
+        repairs: &[String],
+        most: usize,
+    ) -> Result<Vec<RelatedRecord>, StoreError> {
+        let Some(link) = self.job_link(Route::Payments)? else {
+            return Ok(Vec::new());
+        };
+        let of_job = link.condition_from_job("r", "j");
+        let repairs = serde_json::to_string(repairs).expect("ids are text");
+        self.related(
+            &format!("main.jobs j CROSS JOIN main.payments r ON {of_job}"),
+            "j.id IN (SELECT value FROM json_each(:id))",
+            &repairs,
+            most,
+        )
+    }
+
+    /// The records `r` of these tables that fulfil a condition about `:id`.
     fn related(
         &self,
         from: &str,
-        id_column: &str,
+        condition: &str,
         id: &str,
         most: usize,
     ) -> Result<Vec<RelatedRecord>, StoreError> {
@@ -121,7 +165,7 @@ impl Reader {
             "SELECT r.id, h.body
             FROM {from}
             CROSS JOIN changes h ON h.seq = r._seq
-            WHERE {id_column} = :id
+            WHERE {condition}
             ORDER BY r.rowid DESC
             LIMIT :most"
         );
@@ -147,11 +191,12 @@ impl Reader {
         Ok(None)
     }
 
-    fn same_contact(&self, route: Route) -> Result<Vec<String>, StoreError> {
+    /// The conditions under which the record `record` belongs to the customer `c`.
+    fn same_contact(&self, route: Route, record: &str) -> Result<Vec<String>, StoreError> {
         let mut shared = self.columns(route)?;
         let of_customers = self.columns(Route::Customers)?;
         shared.retain(|column| of_customers.contains(column));
-        Ok(same_contact("r", "c", |field| {
+        Ok(same_contact(record, "c", |field| {
             shared.iter().any(|column| column == field)
         }))
     }

@@ -1,0 +1,65 @@
+//! What a customer paid and owes.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::owner::SHOWN;
+use super::{LISTEN, Reply, Site};
+use crate::support::Pages;
+
+fn repair(id: u32, total: u32, paid: u32, status: &str) -> Value {
+    let made = Timestamp::now() - SignedDuration::from_hours(24);
+    json!({"id": id, "job_number": format!("J-{id}"), "customer_name": "Ann", "status": status,
+        "status_stage": "completed", "mobile_number": "0770", "total_amount": total, "paid_amount": paid,
+        "created_at": made.to_string()})
+}
+
+#[tokio::test]
+async fn a_customer_owes_what_all_repairs_but_the_cancelled_ones_say_and_a_doubt_is_a_range() {
+    let pages = Pages::start().await;
+    let customer = json!([{"id": 1, "name": "Ann", "mobile_number": "0770",
+        "created_at": "2026-01-02T10:00:00Z"}]);
+    pages.show("customers", customer.to_string());
+    // The repair of this payment is not shown yet. When it is, it says that nothing was paid.
+    let payment = |id: u32, job: &str, amount: u32| json!({"id": id, "job_number": job, "amount": amount, "created_at": "2026-01-02T10:00:00Z"});
+    let payments = json!([payment(2, "J-900", 100), payment(1, "J-61", 4)]);
+    pages.show("payments", payments.to_string());
+    let mut repairs = vec![repair(800, 900, 0, "Cancelled by customer")];
+    // More than the page lists, of which it adds up all.
+    for id in (1..=61).rev() {
+        repairs.push(repair(id, 10, 4, "Delivered"));
+    }
+    pages.show("jobs", json!(repairs).to_string());
+    let place = pages.place();
+    place.configure(&[LISTEN, SHOWN].concat());
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let path = "/record?route=customers&id=1";
+    let says = |said: &'static str| move |reply: &Reply| reply.body.contains(said);
+    let exact = "Paid <strong>244.00</strong>, owed <strong>366.00</strong>";
+    site.get_when(path, "what is paid and owed", says(exact))
+        .await;
+
+    pages.polled("payments").await;
+    repairs.insert(0, repair(900, 100, 0, "Delivered"));
+    pages.show("jobs", json!(repairs).to_string());
+    let range = "Paid <strong>244.00 to 344.00</strong>, owed <strong>366.00 to 466.00</strong>";
+    site.get_when(path, "what may be owed", says(range)).await;
+
+    let unpriced = repair(901, 0, 0, "Delivered")
+        .as_object_mut()
+        .map(|repair| {
+            repair.remove("total_amount");
+            Value::from(repair.clone())
+        });
+    repairs.insert(0, unpriced.unwrap());
+    pages.show("jobs", json!(repairs).to_string());
+    let more = "Paid <strong>244.00 to 344.00</strong>, owed <strong>≥ 366.00</strong>";
+    let page = site
+        .get_when(path, "that more may be owed", says(more))
+        .await;
+    let note = "Of 1 repair it is not known what it costs.";
+    assert!(page.body.contains(note), "{page:?}");
+    daemon.stop().await;
+}
