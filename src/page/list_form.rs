@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::frame::link;
 use super::text::{label, shown};
 use crate::report::ColumnKind;
-use crate::store::{FilterWay, ListQuery};
+use crate::store::{Filter, FilterWay, ListQuery};
 
 /// The address of a list.
 pub(super) struct ListAddress<'a> {
@@ -22,6 +22,18 @@ pub(super) struct ListAddress<'a> {
 pub(super) struct FilterColumn<'a> {
     pub(super) name: &'a str,
     pub(super) kind: &'a ColumnKind,
+}
+
+impl FilterColumn<'_> {
+    /// Whether the form has a box for this filter.
+    fn shows(&self, filter: &Filter) -> bool {
+        let ways: &[FilterWay] = match self.kind {
+            ColumnKind::Choice(_) => &[FilterWay::Is],
+            ColumnKind::Text => &[FilterWay::Has],
+            ColumnKind::Number | ColumnKind::Day => &[FilterWay::From, FilterWay::To],
+        };
+        filter.column == self.name && ways.contains(&filter.way)
+    }
 }
 
 impl ListAddress<'_> {
@@ -62,11 +74,24 @@ impl ListAddress<'_> {
                     @for (name, text) in without.parameters() {
                         input type="hidden" name=(name) value=(text);
                     }
+                    @for (name, text) in self.without_a_box(columns).parameters() {
+                        input type="hidden" name=(name) value=(text);
+                    }
                     @for column in columns { (self.filter(column)) }
                     button { "Filter" }
                     @if is_filtered { a href=(self.with(&without)) { "All rows" } }
                 }
             }
+        }
+    }
+
+    /// The filters that no box of the form shows: it keeps them as they are.
+    fn without_a_box(&self, columns: &[FilterColumn<'_>]) -> ListQuery {
+        let mut filters = self.list.filters.clone();
+        filters.retain(|filter| !columns.iter().any(|column| column.shows(filter)));
+        ListQuery {
+            filters,
+            ..ListQuery::default()
         }
     }
 
@@ -102,6 +127,9 @@ impl ListAddress<'_> {
                 bdi { (title) } " "
                 select name={ (name) ".is" } {
                     option value="" { "any" }
+                    @if !chosen.is_empty() && !choices.iter().any(|choice| choice == chosen) {
+                        option value=(chosen) dir="auto" selected { (shown(chosen)) }
+                    }
                     @for choice in choices {
                         option value=(choice) dir="auto" selected[choice == chosen] {
                             (shown(choice))

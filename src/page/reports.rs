@@ -413,6 +413,9 @@ impl ReportView<'_> {
             @if has_choice {
                 form.filter action="report" method="get" {
                     input type="hidden" name="name" value=(report.name);
+                    @for (name, text) in self.question.list.parameters() {
+                        input type="hidden" name=(name) value=(text);
+                    }
                     @if self.answer.has_period {
                         label { "From " input type="date" name="from" value=(days.from) required; }
                         label { "To " input type="date" name="to" value=(days.to) required; }
@@ -445,6 +448,8 @@ impl ReportView<'_> {
         }
         html! {
             @if parameter.is_flag {
+                // A box that is off sends nothing: without this one its default would count.
+                @if parameter.default() != "0" { input type="hidden" name=(name) value="0"; }
                 label {
                     input type="checkbox" name=(name) value="1" checked[value != "0"];
                     " " bdi { (about) }

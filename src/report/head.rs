@@ -386,7 +386,8 @@ impl Parameter {
             .map_or_else(|| self.default.to_string(), str::to_owned)
     }
 
-    /// A value as the default is one: a number or a text.
+    /// A value as the default is one: a number or a text. An empty text is no number: it stands for
+    /// the default, as a form sends it for an empty box.
     pub(super) fn read(&self, text: &str) -> Result<SqlValue, String> {
         if !self.choices.is_empty() && !self.choices.iter().any(|choice| choice == text) {
             return Err(format!("must be one of {}", self.choices.join(", ")));
@@ -394,10 +395,15 @@ impl Parameter {
         if !matches!(self.default, Value::Integer(_) | Value::Float(_)) {
             return Ok(text.to_owned().into());
         }
-        let whole = text.parse::<i64>().map(Into::into);
-        whole
-            .or_else(|_| text.parse::<f64>().map(Into::into))
-            .map_err(|_| "must be a number".to_owned())
+        let default = self.default();
+        let text = if text.is_empty() { &default } else { text };
+        if let Ok(whole) = text.parse::<i64>() {
+            return Ok(whole.into());
+        }
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(number.into()),
+            _ => Err("must be a number".to_owned()),
+        }
     }
 }
 
