@@ -29,7 +29,7 @@ const TEXTS: [(&str, &str); 23] = [
     ("mirror", include_str!("sql/mirror.sql")),
 ];
 /// One text for each way to divide the repairs, which `{by}` names and `{column}`
-/// holds, made of `{field}`.
+/// holds, made of `{field}`; `{none}` stands for one without a value.
 const TURNAROUND: &str = include_str!("sql/turnaround.sql");
 const MONEY: &str = include_str!("sql/money.sql");
 
@@ -40,25 +40,30 @@ struct Division {
     column: &'static str,
     /// The list of the repairs of one row, as the comment of a report has it.
     leads_to: &'static str,
+    /// What stands for none.
+    none: &'static str,
 }
 
 const BY_BRAND: Division = Division {
     by: "brand",
     field: "device_brand",
-    column: "j.device_brand",
     leads_to: r#"leads_to.repairs = { list = "repairs", state = "completed", brand = "{brand}", from = "{from}", to = "{to}" }"#,
+    column: "nullif(j.device_brand, '')",
+    none: "(none)",
 };
 const BY_DEVICE: Division = Division {
     by: "device",
     field: "device",
     column: "j.device",
     leads_to: "# No list of repairs can be asked for a device.",
+    none: "(none)",
 };
 const BY_PERSON: Division = Division {
     by: "person",
     field: "assigned_to",
-    column: "s.completed_by, j.assigned_to",
     leads_to: r#"leads_to.repairs = { list = "repairs", state = "completed", person = "{person}", from = "{from}", to = "{to}" }"#,
+    column: "s.completed_by, nullif(j.assigned_to, '')",
+    none: "(not assigned)",
 };
 
 /// The built-in reports, in the order in which they are listed.
@@ -82,6 +87,7 @@ fn divided(text: &str, division: &Division) -> String {
         .replace("{field}", division.field)
         .replace("{column}", division.column)
         .replace("{leads_to}", division.leads_to)
+        .replace("{none}", division.none)
 }
 
 /// A report of this program.

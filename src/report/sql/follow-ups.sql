@@ -2,7 +2,7 @@
 -- about = "The open leads whose next follow-up is due today or was due before, the last due first."
 -- is_list = true
 -- needs.leads = ["name", "status_stage", "next_follow_up"]
-SELECT l.id AS lead_id, l.name, coalesce(l.status, '(no status)') AS status, l._next_follow_up AS due,
+SELECT l.id AS lead_id, l.name, coalesce(nullif(l.status, ''), '(no status)') AS status, l._next_follow_up AS due,
     CAST(julianday(:today) - julianday(l._next_follow_up) AS INTEGER) AS days_late
 FROM leads l
 WHERE l.status_stage IS NOT 'completed' AND l._next_follow_up <= :today

@@ -25,7 +25,7 @@ WITH unread AS MATERIALIZED (
 ),
 done AS MATERIALIZED (
     -- In ten-thousandths, because sums of fractions would not be exact.
-    SELECT coalesce({column}, '(none)') AS {by}, round(10000 * j._total_amount) AS total,
+    SELECT coalesce({column}, '{none}') AS {by}, round(10000 * j._total_amount) AS total,
         r.id IS NOT NULL AS is_unsure,
         -- One without a total, or with one of two positive readings, may cost something.
         j._total_amount IS NULL AND (j._total_amount_sign IS 1 OR j._unreadable IS NULL

@@ -7,7 +7,7 @@
 -- chart.bars = ["vendor", "out", "overdue"]
 -- leads_to.out = { list = "records", route = "outsourced_jobs", "vendor_name.is" = "{vendor}", "status_stage.is" = "{stage}" }
 WITH ages AS MATERIALIZED (
-    SELECT o.vendor_name, o.status_stage AS stage,
+    SELECT nullif(o.vendor_name, '') AS vendor_name, nullif(o.status_stage, '') AS stage,
         max(julianday(:now) - julianday(substr(o._created_at, 1, 19)), 0) AS age
     FROM outsourced_jobs o
     WHERE o.status_stage IS NOT 'completed'

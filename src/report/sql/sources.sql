@@ -11,16 +11,16 @@ SELECT coalesce(source, '(none)') AS source, sum(leads) AS leads, sum(closed) AS
     sum(no_stage) AS no_stage, sum(untimed) AS _more_leads, sum(untimed) AS _more_closed,
     sum(untimed) AS _more_no_stage
 FROM (
-    SELECT l.source, count(*) AS leads,
+    SELECT nullif(l.source, '') AS source, count(*) AS leads,
         count(CASE WHEN l.status_stage = 'completed' THEN 1 END) AS closed,
-        count(CASE WHEN l.status_stage IS NULL THEN 1 END) AS no_stage, 0 AS untimed
+        count(CASE WHEN nullif(l.status_stage, '') IS NULL THEN 1 END) AS no_stage, 0 AS untimed
     FROM leads l
     WHERE l._created_at >= (SELECT min(from_at) FROM days) AND l._created_at < (SELECT max(to_at) FROM days)
         AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)
     GROUP BY l.source
     UNION ALL
     -- A lead whose time cannot be read may belong to any day until it was first seen.
-    SELECT l.source, 0, 0, 0, count(*)
+    SELECT nullif(l.source, ''), 0, 0, 0, count(*)
     FROM leads l
     WHERE l._created_at IS NULL AND l._first_seen_at >= (SELECT min(from_at) FROM days)
         AND (:business IS NULL OR coalesce(l._business, :default_business) = :business)

@@ -31,7 +31,7 @@ SELECT person, sum(open) AS open, sum(taken_in) AS taken_in, sum(completed) AS c
     sum(recompleted) AS _less_completed,
     coalesce(max(unheard), '[]') AS _unheard_open
 FROM (
-    SELECT coalesce(j.assigned_to, '(not assigned)') AS person, count(*) AS open, 0 AS taken_in,
+    SELECT coalesce(nullif(j.assigned_to, ''), '(not assigned)') AS person, count(*) AS open, 0 AS taken_in,
         0 AS completed, 0 AS recompleted, 0 AS untimed,
         json_group_array(u.stretch) FILTER (WHERE u.id IS NOT NULL) AS unheard
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id LEFT JOIN unheard u ON u.id = s.id
@@ -39,19 +39,19 @@ FROM (
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY j.assigned_to
     UNION ALL
-    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, count(*), 0, 0, 0, NULL
+    SELECT coalesce(nullif(j.assigned_to, ''), '(not assigned)'), 0, count(*), 0, 0, 0, NULL
     FROM days d CROSS JOIN jobs j ON j._created_at >= d.from_at AND j._created_at < d.to_at
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY j.assigned_to
     UNION ALL
-    SELECT coalesce(s.completed_by, j.assigned_to, '(not assigned)'), 0, 0, count(*), count(r.id), 0, NULL
+    SELECT coalesce(s.completed_by, nullif(j.assigned_to, ''), '(not assigned)'), 0, 0, count(*), count(r.id), 0, NULL
     FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
         CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
     GROUP BY coalesce(s.completed_by, j.assigned_to)
     UNION ALL
     -- A repair whose time cannot be read may have been taken in on any day until it was first seen.
-    SELECT coalesce(j.assigned_to, '(not assigned)'), 0, 0, 0, 0, count(*), NULL
+    SELECT coalesce(nullif(j.assigned_to, ''), '(not assigned)'), 0, 0, 0, 0, count(*), NULL
     FROM jobs j
     WHERE j._created_at IS NULL AND j._first_seen_at >= (SELECT min(from_at) FROM days)
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)

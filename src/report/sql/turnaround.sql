@@ -24,7 +24,7 @@ WITH unread AS MATERIALIZED (
     ) AS changes
 ),
 spans AS MATERIALIZED (
-    SELECT coalesce({column}, '(none)') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
+    SELECT coalesce({column}, '{none}') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
         -- It may have been completed and opened again while status changes were missed.
         r.id IS NULL AND EXISTS (
             SELECT 1

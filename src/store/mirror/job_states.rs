@@ -194,10 +194,10 @@ fn who_sql(connection: &Connection) -> rusqlite::Result<String> {
     Ok(format!("coalesce({names}NULL, NULL)"))
 }
 
-/// A column of a row; NULL if its table does not have it.
+/// A column of a row; NULL if its table does not have it, or if it holds an empty text.
 fn column(columns: &[String], row: &str, name: &str) -> String {
     if columns.iter().any(|column| column == name) {
-        format!("{row}.{name}")
+        format!("nullif({row}.{name}, '')")
     } else {
         "NULL".to_owned()
     }

@@ -202,5 +202,5 @@ fn device(done: &Done<'_>) -> String {
 }
 
 fn person(done: &Done<'_>) -> String {
-    done.person().unwrap_or("(none)").to_owned()
+    done.person().unwrap_or("(not assigned)").to_owned()
 }
