@@ -1,6 +1,7 @@
 //! The page of a technician: what is open, the oldest first, what was finished in the last 30 days,
 //! how long that took and what it came to. On only with `show_records = true`.
 
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -10,9 +11,12 @@ use shopmirror_core::record::Route;
 use super::context::PageContext;
 use super::frame::{framed, link, record_link};
 use super::not_shown::NotShown;
-use super::text::{money, shown};
+use super::text::shown;
 use super::viewer::Viewer;
-use crate::report::{self, Answer, Cell, Question, Range, ReportError, TableLinks, marked_count};
+use crate::report::{
+    self, Answer, Cell, Exactness, Question, Range, ReportError, TableLinks, marked_amount,
+    marked_count,
+};
 use crate::store::{Filter, FilterWay, ListQuery, Reader};
 use crate::text::locale::Locale;
 use crate::text::number::count;
@@ -44,6 +48,10 @@ pub(super) fn one(
     viewer
         .rights
         .need(viewer.rights.shows_field("assigned_to"))?;
+    if name.is_empty() {
+        let text = "Name a person: the report “Technician load” has all of them.";
+        return Err(NotShown::new(StatusCode::BAD_REQUEST, text));
+    }
     let now = Timestamp::now();
     let days = Range::Last30Days.days(now.to_zoned_datetime(context.page.zone.clone()).date());
     let of_days = Question {
@@ -87,6 +95,7 @@ pub(super) fn one(
     open.report.title = "open repairs".to_owned();
     completed.report.title = "completed repairs".to_owned();
     let (sum, unpriced) = sum_of(reader, &completed)?;
+    let came_to = Cell::of(sum.into(), sum_exactness(&completed, unpriced > 0));
     let address = link(
         "report",
         &[
@@ -112,10 +121,7 @@ pub(super) fn one(
                 @if viewer.rights.shows_all() {
                     div {
                         dt { "What these came to" }
-                        dd { strong {
-                            @if unpriced > 0 { "≥ " }
-                            (money(sum, currency, &viewer.locale))
-                        } }
+                        dd { strong { (marked_amount(&came_to, currency, &viewer.locale)) } }
                     }
                 }
                 @if let Some(days) = turnaround.as_ref().and_then(median) {
@@ -201,6 +207,18 @@ fn sum_of(reader: &Reader, repairs: &Answer) -> Result<(f64, usize), ReportError
         }
     }
     Ok((sum / 10_000.0, unpriced))
+}
+
+/// How sure the sum of a list of repairs is, some of which may have no total.
+fn sum_exactness(repairs: &Answer, is_more: bool) -> Exactness {
+    let rows = repairs.found.as_ref().map(|found| found.exactness);
+    match rows {
+        Some(Exactness::Exact) if is_more => Exactness::AtLeast,
+        Some(Exactness::AtMost) if is_more => Exactness::About,
+        Some(Exactness::Between { .. }) => Exactness::AtLeast,
+        Some(rows) => rows,
+        None => Exactness::Unknown,
+    }
 }
 
 /// The median of the one row of turnaround, with how sure it is.

@@ -14,7 +14,7 @@ use super::exactness::{
 use super::head::{PERIOD, Report};
 use super::list::{Listed, listed};
 use super::period::{Period, moment_of};
-use super::query;
+use super::query::{self, ROWS};
 use super::value::{displayed, shown};
 use crate::config::CountedBy;
 use crate::store::{ListQuery, PollerRow, Reader, SqlValue, StoreError};
@@ -242,13 +242,16 @@ pub fn answer(
         let totals = totals(report, &cells, |column| {
             let mut left_out = known.left_out(report, &uses, &parameters, column);
             left_out.more |= own.lacking.iter().any(|lacking| lacking == column);
-            left_out.more |= listed.may_lack;
+            left_out.more |= listed.may_lack || own.lacking.iter().any(|lacking| lacking == ROWS);
+            left_out.less |= listed.may_exceed;
             left_out
         });
         let mut found = None;
         if report.is_list {
             let mut left_out = known.rows_left_out(&uses);
+            left_out.more |= own.lacking.iter().any(|lacking| lacking == ROWS);
             left_out.more |= listed.may_lack;
+            left_out.less |= listed.may_exceed;
             found = Some(left_out.count(cells.rows.len()));
         }
         let worst = worst(cells.rows.iter().flatten().chain(totals.iter().flatten()));

@@ -24,6 +24,8 @@ pub struct Listed {
     pub kinds: Vec<ColumnKind>,
     /// Whether a row is left out of which it is not known that it does not belong there.
     pub(super) may_lack: bool,
+    /// Whether a row is shown of which it is not known that it belongs there.
+    pub(super) may_exceed: bool,
 }
 
 /// What the values of a column can be compared with.
@@ -54,12 +56,21 @@ pub(super) fn listed(cells: &mut Cells, query: &ListQuery) -> Result<Listed, Lis
         query: query.clone(),
         kinds,
         may_lack: false,
+        may_exceed: false,
     };
     for filter in &query.filters {
         let column = place_of(&cells.columns, &filter.column);
         let test = Test::of(filter, &listed.kinds[column])?;
         for row in &cells.rows {
-            listed.may_lack |= row[column].exactness != Exactness::Exact;
+            let cell = &row[column];
+            if test.is_sure(cell) {
+                continue;
+            }
+            if test.holds(cell) {
+                listed.may_exceed = true;
+            } else {
+                listed.may_lack = true;
+            }
         }
         cells.rows.retain(|row| test.holds(&row[column]));
         // What is known better than by adding up is known of all rows together.
@@ -143,6 +154,27 @@ impl Test {
         })
     }
 
+    /// Whether it is known of the true value of a cell that the condition holds, or does not.
+    fn is_sure(&self, cell: &Cell) -> bool {
+        if cell.exactness == Exactness::Exact {
+            return true;
+        }
+        let Some(number) = cell.number() else {
+            return false;
+        };
+        let (lowest, highest) = match cell.exactness {
+            Exactness::AtLeast => (number, f64::INFINITY),
+            Exactness::AtMost => (f64::NEG_INFINITY, number),
+            Exactness::Between { upper } => (number, upper),
+            _ => return false,
+        };
+        match self {
+            Self::NumberFrom(least) => lowest >= *least || highest < *least,
+            Self::NumberTo(most) => highest <= *most || lowest > *most,
+            _ => false,
+        }
+    }
+
     fn holds(&self, cell: &Cell) -> bool {
         let text = shown(&cell.value, None);
         match self {
@@ -210,8 +242,9 @@ mod tests {
         }
     }
 
-    /// The names of the rows that are left, and whether one may be missing among them.
-    fn names(asked: &[(&str, &str)]) -> Result<(String, bool), ListError> {
+    /// The names of the rows that are left, and whether one may be missing among them, or one too
+    /// many.
+    fn names(asked: &[(&str, &str)]) -> Result<(String, [bool; 2]), ListError> {
         let owned = asked
             .iter()
             .map(|(name, text)| ((*name).into(), (*text).into()));
@@ -220,7 +253,8 @@ mod tests {
         let mut cells = cells();
         let listed = listed(&mut cells, &query)?;
         let names = cells.rows.iter().map(|row| shown(&row[0].value, None));
-        Ok((names.collect::<Vec<_>>().join(" "), listed.may_lack))
+        let doubts = [listed.may_lack, listed.may_exceed];
+        Ok((names.collect::<Vec<_>>().join(" "), doubts))
     }
 
     #[test]
@@ -233,22 +267,29 @@ mod tests {
             ("total", "Cy bo Di Ann"),
             ("-total", "Di bo Cy Ann"),
         ] {
-            assert_eq!(names(&[("sort", sort)]), Ok((wanted.to_owned(), false)));
+            assert_eq!(
+                names(&[("sort", sort)]),
+                Ok((wanted.to_owned(), [false, false]))
+            );
         }
     }
 
     #[test]
     fn rows_are_chosen_by_their_values_and_an_unknown_one_is_said() {
-        for (column, text, wanted, may_lack) in [
-            ("name.is", "Ann", "Ann", false),
-            ("name.not", "Ann", "bo Cy Di", false),
-            ("name.has", "A", "Ann", false),
-            ("due.from", "2026-11-02", "bo Cy", false),
-            ("due.to", "2026-11-02", "bo Di", false),
-            ("total.from", "10", "bo Di", true),
-            ("total.to", "20.5", "bo Cy", true),
+        for (column, text, wanted, doubts) in [
+            ("name.is", "Ann", "Ann", [false, false]),
+            ("name.not", "Ann", "bo Cy Di", [false, false]),
+            ("name.has", "A", "Ann", [false, false]),
+            ("due.from", "2026-11-02", "bo Cy", [false, false]),
+            ("due.to", "2026-11-02", "bo Di", [false, false]),
+            ("total.from", "10", "bo Di", [true, false]),
+            ("total.from", "110", "", [true, false]),
+            ("total.to", "20.5", "bo Cy", [true, false]),
+            // Of Di it is 100 at least.
+            ("total.to", "110", "bo Cy Di", [true, true]),
+            ("total.is", "100", "Di", [true, true]),
         ] {
-            let wanted = (wanted.to_owned(), may_lack);
+            let wanted = (wanted.to_owned(), doubts);
             assert_eq!(names(&[(column, text)]), Ok(wanted), "{column}={text}");
         }
         for (column, text) in [

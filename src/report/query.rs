@@ -67,13 +67,16 @@ pub(super) fn rows_of(
         .map_err(|error| ReportError::of_query(&report.name, error))
 }
 
+/// What stands for the number of rows among the columns that lack what a note names.
+pub(super) const ROWS: &str = "rows";
+
 /// The notes of a report's own text.
 #[derive(Default)]
 pub(super) struct OwnNotes {
     /// The text of each.
     pub(super) texts: Vec<String>,
-    /// The columns whose sum lacks what a note names, because no row shows it: the second column of
-    /// a note's SELECT, with spaces between the names.
+    /// The columns whose sum lacks what a note names, because no row shows it, and [`ROWS`] if the
+    /// number of rows lacks it: the second column of a note's SELECT, with spaces between the names.
     pub(super) lacking: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ pub fn record_totals(
     now: Timestamp,
 ) -> Result<RecordTotals, ReportError> {
     let today = now.to_zoned_datetime(list.zone.clone()).date();
-    let asked_days = created_days(list)?;
+    let asked_days = created_days(list, today)?;
     let (from, to) = asked_days.unwrap_or((today, today));
     let days = Period { from, to }.days(&list.zone, CountedBy::Day);
     let (sql, mut parameters) = list.totals()?;
@@ -92,8 +92,9 @@ pub fn default_business(reader: &Reader, asked: &str) -> Result<Option<String>, 
     Ok(chosen(&pollers, Some(asked))?.default)
 }
 
-/// The days of creation that are asked for, if there is a first one.
-fn created_days(list: &RecordList) -> Result<Option<(Date, Date)>, ReportError> {
+/// The days of creation that are asked for, if there is a first one: up to today if no last one is
+/// named. More days than a report has are all time.
+fn created_days(list: &RecordList, today: Date) -> Result<Option<(Date, Date)>, ReportError> {
     let mut from = None;
     let mut to = None;
     for filter in &list.query.filters {
@@ -108,8 +109,11 @@ fn created_days(list: &RecordList) -> Result<Option<(Date, Date)>, ReportError> 
     let Some(from) = from else {
         return Ok(None);
     };
-    let period = Period::new(Some(from), to, to.unwrap_or(from))?;
-    Ok(Some((period.from, period.to)))
+    let to = to.unwrap_or(today).max(from);
+    match Period::new(Some(from), Some(to), today) {
+        Ok(period) => Ok(Some((period.from, period.to))),
+        Err(_) => Ok(None),
+    }
 }
 
 /// The comment of the report: which records its columns count, of some days or of all time. A
@@ -126,6 +130,12 @@ fn comment(list: &RecordList, has_days: bool) -> String {
     };
     if route == Route::Payments {
         comment.push_str("\n-- samples.payments = [\"amount\"]");
+    }
+    // A status change that was missed brings a repair into a status, or out of it.
+    if route == Route::Jobs && list.is_of_state() {
+        for change in ["grown_by", "reduced_by"] {
+            comment.push_str(&format!("\n-- {change}.job_status_changes = [\"{names}\"]"));
+        }
     }
     comment
 }

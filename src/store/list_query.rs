@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::types::Value as SqlValue;
+use serde_json::value::RawValue;
 
 /// What a list is asked for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -97,6 +98,12 @@ pub enum ListError {
         column: String,
         /// What was written.
         text: String,
+    },
+    /// A range is asked for of a text.
+    #[error("`{column}` is a text, which has no range: use .is, .not or .has")]
+    NoRange {
+        /// The column.
+        column: String,
     },
     /// The place at which the list goes on is none.
     #[error("the list cannot go on at this place: begin at its first page")]
@@ -248,11 +255,11 @@ impl PageKey {
         if text.is_empty() {
             return Ok(None);
         }
-        let pair: Result<[serde_json::Value; 2], _> = serde_json::from_str(text);
+        let pair: Result<[&RawValue; 2], _> = serde_json::from_str(text);
         let Ok([value, row]) = pair else {
             return Err(ListError::NoPlace);
         };
-        match (sql_of(value), sql_of(row)) {
+        match (sql_of(value.get()), sql_of(row.get())) {
             (Some(value), Some(row)) => Ok(Some(Self { value, row })),
             _ => Err(ListError::NoPlace),
         }
@@ -265,17 +272,20 @@ impl PageKey {
     }
 }
 
-/// A value of a key as SQLite has it; `None` for a list or an object.
-fn sql_of(value: serde_json::Value) -> Option<SqlValue> {
-    match value {
-        serde_json::Value::Null => Some(SqlValue::Null),
-        serde_json::Value::String(text) => Some(SqlValue::Text(text)),
-        serde_json::Value::Number(number) => match number.as_i64() {
-            Some(whole) => Some(SqlValue::Integer(whole)),
-            None => number.as_f64().map(SqlValue::Real),
-        },
-        _ => None,
+/// A value of a key as SQLite has it, from its JSON; `None` for a list or an object. The last bit of
+/// a number counts, which serde_json may lose.
+fn sql_of(json: &str) -> Option<SqlValue> {
+    if json == "null" {
+        return Some(SqlValue::Null);
     }
+    if json.starts_with('"') {
+        let text: Option<String> = serde_json::from_str(json).ok();
+        return text.map(SqlValue::Text);
+    }
+    if let Ok(whole) = json.parse() {
+        return Some(SqlValue::Integer(whole));
+    }
+    json.parse().ok().map(SqlValue::Real)
 }
 
 fn json_of(value: &SqlValue) -> serde_json::Value {
@@ -346,6 +356,13 @@ mod tests {
                 SqlValue::Text("00123".into()),
             ),
             (SqlValue::Real(10.5), SqlValue::Integer(-1)),
+            // Their last bits tell them apart.
+            (SqlValue::Real(0.1 + 0.2), SqlValue::Real(2.0)),
+            (SqlValue::Real(8.41e-21), SqlValue::Real(9007199254740993.0)),
+            (
+                SqlValue::Real(1.0715660391267532e17),
+                SqlValue::Real(5e-324),
+            ),
         ] {
             let key = PageKey { value, row };
             assert_eq!(PageKey::read(&key.text()), Ok(Some(key)));

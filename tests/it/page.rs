@@ -3,6 +3,7 @@
 mod access;
 mod customer;
 mod first_days;
+mod list_numbers;
 mod lists;
 mod owner;
 mod staff;

@@ -10,7 +10,7 @@ pub(in crate::report) struct LeftOut {
     /// Whether they may make it more.
     pub(in crate::report) more: bool,
     /// Whether they may make it less.
-    pub(super) less: bool,
+    pub(in crate::report) less: bool,
 }
 
 impl LeftOut {

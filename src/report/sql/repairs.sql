@@ -52,13 +52,14 @@ SELECT id AS job_id, job_number, customer_name, coalesce(status, '(no status)') 
     id IN (SELECT u.id FROM unheard u) AS _less_days_in_status
 FROM described
 WHERE (:status = '' OR instr('|' || :status || '|', '|' || coalesce(status, '(no status)') || '|') > 0)
-    AND (:stage = '' OR coalesce(stage, '(no stage)') = :stage)
-    AND (:person = '' OR :person = coalesce(
+    AND (:stage = '' OR CAST(coalesce(stage, '(no stage)') AS TEXT) = :stage)
+    -- What is sent as a number is asked for as text.
+    AND (:person = '' OR :person = CAST(coalesce(
         iif(:state = 'completed', completed_by, NULL),
-        body ->> '$.assigned_to',
-        iif(:person = '(none)', '(none)', '(not assigned)')
-    ))
-    AND (:brand = '' OR coalesce(body ->> '$.device_brand', '(none)') = :brand)
+        nullif(body ->> '$.assigned_to', ''),
+        '(not assigned)'
+    ) AS TEXT))
+    AND (:brand = '' OR CAST(coalesce(nullif(body ->> '$.device_brand', ''), '(none)') AS TEXT) = :brand)
     AND (:model = '' OR instr(lower(body ->> '$.device_model'), lower(:model)) > 0)
     AND (:problem = '' OR instr(lower(body ->> '$.problem'), lower(:problem)) > 0)
     AND (:amount_from = 0 OR total >= :amount_from)
@@ -72,7 +73,8 @@ WHERE (:status = '' OR instr('|' || :status || '|', '|' || coalesce(status, '(no
 ORDER BY created_at, id
 -- note
 SELECT printf('%,d open %s an estimated_delivery that cannot be read, so that nothing says if %s late: repair %s',
-    repairs, iif(repairs = 1, 'repair has', 'repairs have'), iif(repairs = 1, 'it is', 'they are'), id)
+    repairs, iif(repairs = 1, 'repair has', 'repairs have'), iif(repairs = 1, 'it is', 'they are'), id),
+    iif(:late, 'rows', '')
 FROM (
     SELECT count(*) AS repairs, max(j._seq), j.id
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
@@ -84,7 +86,8 @@ FROM (
 WHERE repairs > 0
 -- note
 SELECT printf('%,d open %s no time of creation that can be read: repair %s', repairs,
-    iif(repairs = 1, 'repair has', 'repairs have'), id)
+    iif(repairs = 1, 'repair has', 'repairs have'), id),
+    iif(:open_days > 0 OR :open_days_under > 0, 'rows', '')
 FROM (
     SELECT count(*) AS repairs, max(j._seq), j.id
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
@@ -99,7 +102,7 @@ FROM (SELECT count(*) AS repairs, max(id) AS id FROM _job_states WHERE untimed_c
 WHERE repairs > 0
 -- note
 SELECT printf('of %,d more %s nothing says for how long %s status has been the same: repair %s', repairs,
-    iif(repairs = 1, 'repair', 'repairs'), iif(repairs = 1, 'its', 'their'), id)
+    iif(repairs = 1, 'repair', 'repairs'), iif(repairs = 1, 'its', 'their'), id), 'rows'
 FROM (
     SELECT count(*) AS repairs, max(j._seq), j.id
     FROM _job_states s CROSS JOIN jobs j ON j.id = s.id
@@ -108,6 +111,49 @@ FROM (
         AND (j._created_at IS NULL
             OR julianday(:now) - julianday(substr(j._created_at, 1, 19)) > :status_days)
         AND (:status = '' OR instr('|' || :status || '|', '|' || s.status || '|') > 0)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('%,d more %s no time of creation that can be read and may have been taken in on these days: repair %s',
+    repairs, iif(repairs = 1, 'repair has', 'repairs have'), id), 'rows'
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM jobs j
+    WHERE :state = 'taken_in' AND j._created_at IS NULL AND j._first_seen_at >= (SELECT min(from_at) FROM days)
+        AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
+)
+WHERE repairs > 0
+-- note
+SELECT printf('%,d status %s no time that can be read and may have completed a repair on these days: status change %s',
+    changes, iif(changes = 1, 'change has', 'changes have'), id), 'rows'
+FROM (
+    SELECT count(*) AS changes, max(c._seq), c.id
+    FROM job_status_changes c
+    WHERE :state = 'completed' AND c._created_at IS NULL
+        AND c._first_seen_at >= (SELECT min(from_at) FROM days)
+        AND (:business IS NULL OR coalesce(c._business, :default_business) = :business)
+)
+WHERE changes > 0
+-- note
+SELECT printf('%,d %s no total that can be compared: repair %s', repairs,
+    iif(repairs = 1, 'repair has', 'repairs have'), id), 'rows'
+FROM (
+    SELECT count(*) AS repairs, max(j._seq), j.id
+    FROM (
+        SELECT s.id
+        FROM _job_states s
+        WHERE :state = 'open' AND s.stage IS NOT 'completed'
+        UNION ALL
+        SELECT j.id
+        FROM days d CROSS JOIN jobs j ON j._created_at >= d.from_at AND j._created_at < d.to_at
+        WHERE :state = 'taken_in'
+        UNION ALL
+        SELECT s.id
+        FROM days d CROSS JOIN _job_states s ON s.completed_at >= d.from_at AND s.completed_at < d.to_at
+        WHERE :state = 'completed'
+    ) c CROSS JOIN jobs j ON j.id = c.id
+    WHERE (:amount_from <> 0 OR :amount_to <> 0) AND j._total_amount IS NULL
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 )
 WHERE repairs > 0

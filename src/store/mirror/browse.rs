@@ -23,8 +23,8 @@ const CHANGED: &str = "changed";
 /// The most values of a column that are offered as a choice.
 const CHOICES_MAX: i64 = 30;
 
-/// What reports write for a text that is absent.
-const NONE: [&str; 3] = ["(none)", "(no stage)", "(no status)"];
+/// What reports write for a text that is absent or empty.
+const NONE: [&str; 4] = ["(none)", "(no stage)", "(no status)", "(not assigned)"];
 
 /// A column of a list of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +145,61 @@ const OUTSOURCED: &[RecordColumn] = &[
     LAST_CHANGED,
 ];
 
+/// Which records of a list are in the sum of an amount; and of those whose amount is not known, which
+/// can only make it more, which only less, and which may do either. All of them are conditions.
+struct AmountDoubts {
+    counts: &'static str,
+    more: &'static str,
+    less: &'static str,
+    unsure: &'static str,
+}
+
+impl AmountDoubts {
+    fn of(route: Route) -> Self {
+        match route {
+            // A payment without an amount may be a refund, unless its type says what it is.
+            Route::Payments => Self {
+                counts: "r._kind IS NOT 'void'",
+                more: "r._kind IS 'payment'",
+                less: "r._kind IS 'refund'",
+                unsure: "r._kind IS NULL",
+            },
+            // A repair without a total may cost something.
+            _ => Self {
+                counts: "TRUE",
+                more: "(r._total_amount_sign IS 1 OR NOT EXISTS (
+                    SELECT 1 FROM json_each(r._unreadable) WHERE value = 'total_amount'))",
+                less: "FALSE",
+                unsure: "r._total_amount_sign IS NOT 1 AND EXISTS (
+                    SELECT 1 FROM json_each(r._unreadable) WHERE value = 'total_amount')",
+            },
+        }
+    }
+}
+
+/// Whether a filter asks for a range.
+fn is_range(filter: &Filter) -> bool {
+    matches!(filter.way, FilterWay::From | FilterWay::To)
+}
+
+/// Whether a filter asks for a status or a stage.
+fn is_of_state(filter: &Filter) -> bool {
+    matches!(filter.column.as_str(), "status" | "status_stage")
+}
+
+/// The condition that a value is this text, or none at all if reports write so. A number is compared
+/// as text; written in two ways, so that an index finds either.
+fn is_text(sql: &str, text: &str, values: &mut Vec<Value>) -> String {
+    if NONE.contains(&text) {
+        return format!("nullif({sql}, '') IS NULL");
+    }
+    values.push(text.to_owned().into());
+    format!(
+        "({sql} = :value
+        OR {sql} = CAST(:value AS NUMERIC) AND CAST({sql} AS TEXT) = :value)"
+    )
+}
+
 /// The list of a route with the columns that its table has, and what it is asked for.
 #[derive(Debug, Clone)]
 pub struct RecordList {
@@ -218,17 +273,23 @@ impl Reader {
         route: Route,
         column: RecordColumn,
     ) -> Result<Vec<String>, StoreError> {
-        let (table, field) = match column.sql.split_once('.') {
-            Some(("s", field)) => ("_job_states".to_owned(), field),
-            Some((_, field)) => (format!("main.\"{route}\""), field),
+        // The states are those of repairs in their list.
+        let (table, field, is_there) = match column.sql.split_once('.') {
+            Some(("s", field)) => ("_job_states".to_owned(), field, "TRUE"),
+            Some((_, field)) => {
+                let table = format!("main.\"{route}\"");
+                (table, field, "_vanished_at IS NULL")
+            }
             None => return Ok(Vec::new()),
         };
         let sql = if column.is_indexed {
             format!(
                 "WITH RECURSIVE choice(value) AS (
-                    SELECT min({field}) FROM {table}
+                    SELECT min({field}) FROM {table} WHERE {is_there}
                     UNION ALL
-                    SELECT (SELECT min({field}) FROM {table} WHERE {field} > value)
+                    SELECT (
+                        SELECT min({field}) FROM {table} WHERE {field} > value AND {is_there}
+                    )
                     FROM choice
                     WHERE value IS NOT NULL
                     LIMIT {CHOICES_MAX} + 2
@@ -241,12 +302,14 @@ impl Reader {
             format!(
                 "SELECT DISTINCT CAST({field} AS TEXT)
                 FROM {table}
-                WHERE {field} IS NOT NULL
+                WHERE {field} IS NOT NULL AND {is_there}
                 ORDER BY 1
                 LIMIT {CHOICES_MAX} + 1"
             )
         };
         let mut choices: Vec<String> = self.connection.values(&sql, [])?;
+        // An empty text is no value, and would ask for every record.
+        choices.retain(|choice| !choice.is_empty());
         if i64::try_from(choices.len()).unwrap_or(i64::MAX) > CHOICES_MAX {
             choices.clear();
         }
@@ -360,7 +423,7 @@ impl RecordList {
         let Conditions {
             texts: mut conditions,
             mut values,
-        } = self.conditions()?;
+        } = self.conditions(|_| true)?;
         conditions.push(format!(
             "{value} IS {}NULL",
             if has_value { "NOT " } else { "" }
@@ -410,60 +473,90 @@ impl RecordList {
     /// # Errors
     /// [`ListError`] as [`Self::check`].
     pub fn totals(&self) -> Result<RecordSelect, ListError> {
-        let Conditions { texts, values } = self.conditions()?;
+        let Conditions { texts, values } = self.conditions(|_| true)?;
         let mut sums = String::new();
         for column in &self.columns {
             if column.kind != Amount {
                 continue;
             }
             let RecordColumn { name, sql, .. } = column;
-            let counts = match self.route {
-                Route::Payments => "r._kind IS NOT 'void'",
-                _ => "1",
-            };
+            let AmountDoubts {
+                counts,
+                more,
+                less,
+                unsure,
+            } = AmountDoubts::of(self.route);
             // In ten-thousandths, because sums of fractions would not be exact.
             sums.push_str(&format!(
                 ",
                 total(round({sql} * 10000)) FILTER (WHERE {counts}) / 10000.0 AS {name},
-                count(*) FILTER (WHERE {sql} IS NULL AND r._unreadable IS NOT NULL AND {counts})
-                    AS _unsure_{name}"
+                count(*) FILTER (WHERE {sql} IS NULL AND {more}) AS _more_{name},
+                count(*) FILTER (WHERE {sql} IS NULL AND {less}) AS _less_{name},
+                count(*) FILTER (WHERE {sql} IS NULL AND {unsure}) AS _unsure_{name}"
             ));
         }
         let sql = format!(
-            "SELECT count(*) AS records, {} AS _more_records{sums}
+            "SELECT count(*) AS records, {} AS _more_records, {} AS _unsure_records{sums}
             FROM {}
             WHERE {}",
-            self.unread(),
+            self.has_unread()?,
+            self.has_old_state()?,
             self.tables(false),
             texts.join("\n    AND ")
         );
         Ok((sql, values))
     }
 
-    /// Whether a record has no readable value in a column of which a range is asked for.
-    fn unread(&self) -> String {
-        let mut fields = Vec::new();
-        for filter in &self.query.filters {
-            let is_range = matches!(filter.way, FilterWay::From | FilterWay::To);
-            let column = self.named(&filter.column);
-            if is_range && let Some(field) = column.sql.strip_prefix("r._") {
-                fields.push(format!("'{field}'"));
+    /// Whether a record that fulfils the other conditions has no value that can be read in a column
+    /// of which a range is asked for. One without an amount may have any.
+    fn has_unread(&self) -> Result<String, ListError> {
+        let mut unread = Vec::new();
+        for filter in self.query.filters.iter().filter(|filter| is_range(filter)) {
+            let RecordColumn { kind, sql, .. } = self.named(&filter.column);
+            if kind == Amount {
+                unread.push(format!("{sql} IS NULL"));
+            } else if let Some(field) = sql.strip_prefix("r._") {
+                unread.push(format!(
+                    "EXISTS (SELECT 1 FROM json_each(r._unreadable) WHERE value = '{field}')"
+                ));
             }
         }
-        if fields.is_empty() {
-            return "0".to_owned();
+        if unread.is_empty() {
+            return Ok("0".to_owned());
         }
-        format!(
+        self.exists(|filter| !is_range(filter), &unread.join(" OR "))
+    }
+
+    /// Whether a record that fulfils the other conditions may have another status or stage by now
+    /// than the one that is asked for, because it has left the newest page. (What is known of the
+    /// status of a repair, its status changes say.)
+    fn has_old_state(&self) -> Result<String, ListError> {
+        let may_change = matches!(self.route, Route::Leads | Route::OutsourcedJobs);
+        if !may_change || !self.query.filters.iter().any(is_of_state) {
+            return Ok("0".to_owned());
+        }
+        self.exists(|filter| !is_of_state(filter), "r._last_seen_at IS NOT NULL")
+    }
+
+    /// Whether the list asks for a status or a stage.
+    #[must_use]
+    pub fn is_of_state(&self) -> bool {
+        self.query.filters.iter().any(is_of_state)
+    }
+
+    /// Whether there is a record that fulfils some of the conditions and another one.
+    fn exists(&self, is_kept: fn(&Filter) -> bool, other: &str) -> Result<String, ListError> {
+        let Conditions { texts, .. } = self.conditions(is_kept)?;
+        Ok(format!(
             "EXISTS (
                 SELECT 1
-                FROM main.\"{}\" u CROSS JOIN json_each(u._unreadable) f
-                WHERE u._unreadable IS NOT NULL
-                    AND u._vanished_at IS NULL
-                    AND f.value IN ({})
+                FROM {}
+                WHERE {}
+                    AND ({other})
             )",
-            self.route,
-            fields.join(", ")
-        )
+            self.tables(false),
+            texts.join("\n    AND ")
+        ))
     }
 
     /// The SELECT of whole rows of the mirror in the order of the list.
@@ -494,7 +587,7 @@ impl RecordList {
             self.named(&sort.column).sql
         };
         let direction = if sort.is_descending { "DESC" } else { "ASC" };
-        let Conditions { texts, values } = self.conditions()?;
+        let Conditions { texts, values } = self.conditions(|_| true)?;
         let sql = format!(
             "SELECT {columns}
             FROM {}
@@ -519,8 +612,9 @@ impl RecordList {
         }
     }
 
-    /// The conditions for the records of the list, and the values in them.
-    fn conditions(&self) -> Result<Conditions, ListError> {
+    /// The conditions for the records of the list, and the values in them. A filter that is not kept
+    /// gives none, and the others have the same names as with it.
+    fn conditions(&self, is_kept: fn(&Filter) -> bool) -> Result<Conditions, ListError> {
         let mut conditions = vec!["r._vanished_at IS NULL".to_owned()];
         let mut values = Vec::new();
         if let Some((business, default)) = &self.business {
@@ -528,10 +622,12 @@ impl RecordList {
             values.push(("business".to_owned(), business.clone().into()));
             values.push(("default_business".to_owned(), default.clone().into()));
         }
-        for filter in &self.query.filters {
+        for (place, filter) in self.query.filters.iter().enumerate() {
+            if !is_kept(filter) {
+                continue;
+            }
             let mut own_values = Vec::new();
             let condition = self.condition(filter, &mut own_values)?;
-            let place = values.len();
             let name = format!("filter_{place}");
             conditions.push(condition.replace(":value", &format!(":{name}")));
             values.extend(own_values.into_iter().map(|value| (name.clone(), value)));
@@ -547,16 +643,10 @@ impl RecordList {
         let column = self.named(&filter.column);
         let sql = column.sql;
         let sign = match filter.way {
-            FilterWay::Is if NONE.contains(&filter.text.as_str()) => {
-                return Ok(format!("{sql} IS NULL"));
-            }
-            FilterWay::Is => {
-                values.push(filter.text.clone().into());
-                return Ok(format!("{sql} = :value"));
-            }
+            FilterWay::Is => return Ok(is_text(sql, &filter.text, values)),
             FilterWay::Not => {
-                values.push(filter.text.clone().into());
-                return Ok(format!("{sql} IS NOT :value"));
+                let is_text = is_text(sql, &filter.text, values);
+                return Ok(format!("({is_text}) IS NOT TRUE"));
             }
             FilterWay::Has => {
                 let mut pattern = filter.text.clone();
@@ -577,7 +667,11 @@ impl RecordList {
                 values.push(self.start_of(filter.day()?.saturating_add(1.day())).into());
                 return Ok(format!("{sql} < :value"));
             }
-            Choice | Text | Day => values.push(filter.day()?.to_string().into()),
+            Day => values.push(filter.day()?.to_string().into()),
+            Choice | Text => {
+                let column = filter.column.clone();
+                return Err(ListError::NoRange { column });
+            }
         }
         Ok(format!("{sql} {sign} :value"))
     }
