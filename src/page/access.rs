@@ -4,7 +4,7 @@
 //! name is in `Host` (DNS rebinding), or because the browser marks the request as one from another
 //! site.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -39,11 +39,25 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     if !peer.is_loopback() {
         return peer;
     }
-    let Some(Ok(forwarded)) = headers.get("x-forwarded-for").map(HeaderValue::to_str) else {
+    // A client may send a line of its own, before that of the proxy.
+    let mut lines = headers.get_all("x-forwarded-for").iter();
+    let Some(Ok(forwarded)) = lines.next_back().map(HeaderValue::to_str) else {
         return peer;
     };
     let last = forwarded.rsplit(',').next().unwrap_or_default();
-    last.trim().parse().unwrap_or(peer)
+    address_of(last.trim()).unwrap_or(peer)
+}
+
+/// The address in `192.0.2.1`, `192.0.2.1:4711`, `2001:db8::1`, `[2001:db8::1]` or
+/// `[2001:db8::1]:4711`.
+fn address_of(text: &str) -> Option<IpAddr> {
+    if let Ok(with_port) = text.parse::<SocketAddr>() {
+        return Some(with_port.ip());
+    }
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    bare.unwrap_or(text).parse().ok()
 }
 
 /// True if the name cannot be a foreign one that was pointed at this machine.
@@ -84,4 +98,34 @@ fn is_from_elsewhere(method: &Method, headers: &HeaderMap) -> bool {
         .is_some_and(|mode| mode == "navigate");
     let is_link = is_navigation && method == Method::GET;
     !is_link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_address_that_a_proxy_on_this_machine_names_is_the_client() {
+        let proxy = IpAddr::from([127, 0, 0, 1]);
+        for (lines, wanted) in [
+            (vec![], "127.0.0.1"),
+            (vec!["192.0.2.1"], "192.0.2.1"),
+            (vec!["10.0.0.9, 192.0.2.1"], "192.0.2.1"),
+            (vec!["10.0.0.9", "192.0.2.1"], "192.0.2.1"),
+            (vec!["192.0.2.1:4711"], "192.0.2.1"),
+            (vec!["2001:db8::1"], "2001:db8::1"),
+            (vec!["[2001:db8::1]"], "2001:db8::1"),
+            (vec!["10.0.0.9, [2001:db8::1]:4711"], "2001:db8::1"),
+            (vec!["192.0.2.1", "unknown"], "127.0.0.1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in &lines {
+                headers.append("x-forwarded-for", HeaderValue::from_static(line));
+            }
+            let client = client_address(proxy, &headers);
+            assert_eq!(client.to_string(), wanted, "{lines:?}");
+            let other = IpAddr::from([198, 51, 100, 7]);
+            assert_eq!(client_address(other, &headers), other, "no proxy of ours");
+        }
+    }
 }

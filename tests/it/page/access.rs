@@ -301,6 +301,14 @@ async fn from_the_sixth_wrong_token_on_an_address_waits() {
         site.ask("GET", "/metrics", &[&right, other]).await.code,
         200
     );
+    // The line of the proxy comes last, whatever the client sends before it.
+    let of_proxy = "X-Forwarded-For: 192.0.2.77";
+    for number in 1..=7 {
+        let wrong = format!("Authorization: Bearer CANARY-guess-{number}");
+        let own = format!("X-Forwarded-For: 192.0.2.{number}");
+        let reply = site.ask("GET", "/metrics", &[&wrong, &own, of_proxy]).await;
+        assert_eq!(reply.code, if number < 6 { 401 } else { 429 }, "{reply:?}");
+    }
     // Who is signed in already, behind the same router, goes on.
     assert_eq!(site.ask("GET", "/metrics", &[&cookie]).await.code, 200);
     assert_eq!(site.get("/healthz").await.code, 200);
