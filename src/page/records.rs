@@ -272,15 +272,29 @@ struct RecordsDocument {
 }
 
 /// The records of a page in their latest state for programs.
-pub(super) fn data(
-    reader: &mut Reader,
-    context: &PageContext,
+pub(super) async fn data(
+    context: &Arc<PageContext>,
     viewer: &Viewer,
-    query: &RecordsQuery,
+    query: RecordsQuery,
 ) -> Result<Response, NotShown> {
     viewer.rights.need_all()?;
-    let list = list_of(reader, context, viewer.rights, query.clone())?;
-    let mut rows = rows_of(reader, &list)?;
+    let rights = viewer.rights;
+    let begin = move |reader: &mut Reader, context: &PageContext| {
+        let list = list_of(reader, context, rights, query)?;
+        let is_quick = list.is_light() || !reader.has_more_records(list.route, LARGE)?;
+        Ok((list, is_quick))
+    };
+    let (list, is_quick) = context.read(begin).await?;
+    let read = move |reader: &mut Reader, _: &PageContext| newest_of(reader, &list);
+    if is_quick {
+        context.read(read).await
+    } else {
+        context.read_report(read).await
+    }
+}
+
+fn newest_of(reader: &mut Reader, list: &RecordList) -> Result<Response, NotShown> {
+    let mut rows = rows_of(reader, list)?;
     let has_next = rows.len() > PAGE_SIZE;
     rows.truncate(PAGE_SIZE);
     let mut next = None;
@@ -355,22 +369,19 @@ pub(super) fn excel(
     Ok(download(route.as_str(), ReportFormat::Xlsx, bytes))
 }
 
-/// The rows of a file: all of the mirror, the last changed first, unless something is asked for. Of
-/// who does not see all fields, only the columns of the page.
+/// The rows of a file: those of the list. For who does not see all fields, only the columns of the
+/// page.
 fn whole_rows(
     reader: &mut Reader,
     rights: Rights,
     list: &RecordList,
 ) -> Result<QueryRows, NotShown> {
-    let route = list.route;
-    let (sql, parameters) = if !rights.shows_all() {
-        list.listed_rows(MAX_FILE).map_err(ReportError::from)?
-    } else if list.query == ListQuery::default() && list.business.is_none() {
-        let sql = format!("SELECT * FROM \"{route}\" ORDER BY _seq DESC LIMIT {MAX_FILE}");
-        (sql, Vec::new())
+    let select = if rights.shows_all() {
+        list.whole_rows(MAX_FILE)
     } else {
-        list.whole_rows(MAX_FILE).map_err(ReportError::from)?
+        list.listed_rows(MAX_FILE)
     };
+    let (sql, parameters) = select.map_err(ReportError::from)?;
     Ok(reader.query(&sql, &parameters, LIMITS)?)
 }
 

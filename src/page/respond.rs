@@ -88,8 +88,8 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
         router = router
             .route("/find", from_store(find::found))
             .route("/records", get(list_of_records))
-            .route("/records.csv", from_store(records::csv))
-            .route("/records.xlsx", from_store(records::excel))
+            .route("/records.csv", from_report(records::csv))
+            .route("/records.xlsx", from_report(records::excel))
             .route("/record", from_store(record::one))
             .route("/person", from_report(person::one));
     }
@@ -136,16 +136,12 @@ async fn list_of_records(
     viewer: Viewer,
     Asked(query): Asked<records::RecordsQuery>,
 ) -> Response {
-    let shown_to = viewer.clone();
     let response = if query.format == Some(DataFormat::Json) {
-        let read = move |reader: &mut Reader, context: &PageContext| {
-            records::data(reader, context, &viewer, &query)
-        };
-        context.read(read).await
+        records::data(&context, &viewer, query).await
     } else {
         records::page(&context, &viewer, query).await
     };
-    response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
+    response.unwrap_or_else(|why| not_shown(&context, &viewer, &why))
 }
 
 /// A response that is made from the newest status.
