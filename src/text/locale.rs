@@ -13,7 +13,7 @@ use pure_rust_locales::{Locale as Source, locale_match};
 use super::number::{decimals, plain};
 
 /// The countries of languages whose names do not say it: `en` is read as `en-US`.
-const COUNTRIES: [(&str, &str); 23] = [
+const COUNTRIES: [(&str, &str); 22] = [
     ("ar", "EG"),
     ("bn", "BD"),
     ("ca", "ES"),
@@ -30,7 +30,6 @@ const COUNTRIES: [(&str, &str); 23] = [
     ("ko", "KR"),
     ("nb", "NO"),
     ("nn", "NO"),
-    ("no", "NO"),
     ("sl", "SI"),
     ("sq", "AL"),
     ("sv", "SE"),
@@ -94,7 +93,11 @@ impl Locale {
     pub fn named(name: &str) -> Option<Self> {
         let name = name.split(['.', '@']).next().unwrap_or_default();
         let mut parts = name.split(['-', '_']);
-        let language = parts.next()?.to_ascii_lowercase();
+        let mut language = parts.next()?.to_ascii_lowercase();
+        // Norwegian has this name among the locales, and the other one in some browsers.
+        if language == "no" {
+            language = "nb".to_owned();
+        }
         // Of `zh-Hant-TW`, the country is the last part.
         let country = match parts.next_back() {
             Some(country) => country.to_ascii_uppercase(),
@@ -110,8 +113,8 @@ impl Locale {
         let mut best = None;
         let mut best_weight = 0.0;
         for item in header.split(',') {
-            let (name, weight) = match item.split_once(";q=") {
-                Some((name, weight)) => (name, weight.trim().parse().unwrap_or(0.0)),
+            let (name, weight) = match item.split_once(';') {
+                Some((name, parameter)) => (name, weight_of(parameter)),
                 None => (item, 1.0),
             };
             if weight > best_weight
@@ -348,6 +351,14 @@ fn cents(currency: Option<&str>) -> usize {
     }
 }
 
+/// The weight in a parameter such as `q=0.7` of `Accept-Language`.
+fn weight_of(parameter: &str) -> f64 {
+    match parameter.trim().strip_prefix(['q', 'Q']) {
+        Some(weight) => weight.trim_start_matches('=').parse().unwrap_or(0.0),
+        None => 1.0,
+    }
+}
+
 /// The country of a language: the one of the table, or the one of its own name.
 fn country_of(language: &str) -> String {
     for (own, country) in COUNTRIES {
@@ -431,6 +442,9 @@ mod tests {
         let accepted = Locale::accepted;
         assert_eq!(accepted("de-DE,de;q=0.9,en;q=0.8"), named("de-DE"));
         assert_eq!(accepted("xx, en;q=0.5, de;q=0.7"), named("de"));
+        assert_eq!(accepted("en; q=0.5, de ; Q=0.7"), named("de"));
+        assert_eq!(accepted("no, en;q=0.5"), named("nb-NO"));
+        assert_eq!(named("no-NO"), named("nb-NO"));
         assert_eq!(accepted("tlh;q=1, *;q=0.1"), Locale::default());
         assert_eq!(accepted(""), Locale::default());
         assert_eq!(Locale::of_machine(Some("C.UTF-8")), Locale::default());
