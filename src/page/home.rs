@@ -102,7 +102,7 @@ fn health(
 }
 
 /// What is wrong and since when, or that nothing is.
-pub(super) fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
+fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
     let Some(unread) = status.unread() else {
         return status.sentence();
     };

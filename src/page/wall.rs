@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use maud::{DOCTYPE, Markup, html};
 
 use super::context::PageContext;
 use super::frame::head;
-use super::home::{clock_time, trouble};
+use super::home::clock_time;
 use super::text::{shown, zone_name};
 use super::viewer::Viewer;
 use crate::report::{Cell, Home, Range, marked_count};
-use crate::status::Health;
+use crate::status::{Health, WorkspaceStatus};
 use crate::text::locale::Locale;
 
 /// After how many seconds a browser loads the page again.
@@ -60,6 +61,21 @@ pub(super) async fn respond(State(context): State<Arc<PageContext>>, viewer: Vie
         }
     };
     Html(page.into_string()).into_response()
+}
+
+/// What is wrong, without the name of anything: customers read it too.
+fn trouble(status: &WorkspaceStatus, now: Timestamp, zone: &TimeZone) -> String {
+    let age_s = status.unread().and_then(|unread| unread.age_s);
+    if let Some(age_s) = age_s
+        && let Ok(since) = now.saturating_sub(SignedDuration::from_secs_f64(age_s))
+    {
+        let since = clock_time(since, now, zone);
+        return format!("New records have not been read since {since}.");
+    }
+    match status.health {
+        Health::AtRisk | Health::Failing => status.sentence(),
+        Health::Ok | Health::Degraded => "Something needs attention.".to_owned(),
+    }
 }
 
 fn numbers(home: &Home, locale: &Locale) -> Markup {
