@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
+use shopmirror_core::reading::PaymentKind;
 use shopmirror_core::record::{Change, Kind, Route};
 
 use super::StatusPage;
@@ -74,13 +75,18 @@ pub(super) fn one(
     }
     let mut related = Vec::new();
     let mut events = Vec::new();
+    // What has more records than the time line shows.
+    let mut cut = Vec::new();
     for (route, mut records) in related_to(reader, route, id)? {
         if !rights.shows_route(route) {
             continue;
         }
         let is_event = matches!(route, Route::JobStatusChanges | Route::Payments);
         if is_event && query.route == Route::Jobs {
-            events.extend(events_of(route, &records, settings, viewer));
+            if records.len() == MAX_RELATED {
+                cut.push(nouns(route).1);
+            }
+            events.extend(events_of(reader, route, &records, settings, viewer)?);
             continue;
         }
         records.sort_by_key(|record| {
@@ -107,7 +113,7 @@ pub(super) fn one(
         }
         @if let Some(state) = &state { (now(state, settings, viewer)) }
         @if let Some(money) = &money { (money.section(settings, viewer)) }
-        @if !events.is_empty() { (time_line(&events, settings)) }
+        @if !events.is_empty() { (time_line(&events, &cut, settings)) }
         section {
             h2 { "Details" }
             @if let Some(body) = &body {
@@ -159,16 +165,24 @@ struct Event {
 
 /// The status changes or payments of a repair.
 fn events_of(
+    reader: &Reader,
     route: Route,
     records: &[RelatedRecord],
     page: &StatusPage,
     viewer: &Viewer,
-) -> Vec<Event> {
+) -> Result<Vec<Event>, StoreError> {
     let mut events = Vec::new();
     for RelatedRecord { id, body } in records {
         let fields = RecordFields::parse(body, page, viewer);
         let what = match route {
-            Route::Payments => format!("Payment: {}", fields.text("amount")),
+            Route::Payments => {
+                let kind = match reader.payment_kind(id)? {
+                    Some(PaymentKind::Void) => "Void payment",
+                    Some(PaymentKind::Refund) => "Refund",
+                    Some(PaymentKind::Payment) | None => "Payment",
+                };
+                format!("{kind}: {}", fields.text("amount"))
+            }
             _ => fields.text("status"),
         };
         events.push(Event {
@@ -178,7 +192,7 @@ fn events_of(
             note: fields.about(route),
         });
     }
-    events
+    Ok(events)
 }
 
 /// The edits of a record, each with the names of the fields that it changed.
@@ -188,7 +202,7 @@ fn edits(history: &RecordHistory, rights: Rights) -> Vec<Event> {
         let mut names = Vec::new();
         for field in change.changed() {
             if rights.shows_field(&field.name) {
-                names.push(label(&field.name));
+                names.push(label(&shown(&field.name)));
             }
         }
         if !names.is_empty() && change.version > 1 {
@@ -203,11 +217,15 @@ fn edits(history: &RecordHistory, rights: Rights) -> Vec<Event> {
     events
 }
 
-/// What happened to a repair, the newest first: statuses, payments and edits.
-fn time_line(events: &[Event], page: &StatusPage) -> Markup {
+/// What happened to a repair, the newest first: statuses, payments and edits. There are more of
+/// `cut`.
+fn time_line(events: &[Event], cut: &[&str], page: &StatusPage) -> Markup {
     html! {
         section {
             h2 { "Time line" }
+            @for nouns in cut {
+                p.note { "Only the newest " (MAX_RELATED) " " (nouns) " are shown." }
+            }
             ul.found {
                 @for event in events {
                     li {

@@ -3,6 +3,7 @@
 
 use rusqlite::{OptionalExtension, named_params};
 use serde::Deserialize;
+use shopmirror_core::reading::PaymentKind;
 use shopmirror_core::record::Route;
 
 use crate::store::error::StoreError;
@@ -33,6 +34,12 @@ pub(in crate::store) fn same_contact(
         conditions.push(same);
     }
     conditions
+}
+
+/// What is read of a payment.
+#[derive(Deserialize)]
+struct PaymentRow {
+    kind: Option<PaymentKind>,
 }
 
 /// A record that belongs to another one.
@@ -150,6 +157,13 @@ impl Reader {
             &repairs,
             most,
         )
+    }
+
+    /// What a payment is; `None` if it may be a payment or a refund.
+    pub fn payment_kind(&self, id: &str) -> Result<Option<PaymentKind>, StoreError> {
+        let sql = "SELECT _kind AS kind FROM main.payments WHERE id = :id";
+        let payment: Option<PaymentRow> = self.connection.row(sql, named_params! { ":id": id })?;
+        Ok(payment.and_then(|payment| payment.kind))
     }
 
     /// The records `r` of these tables that fulfil a condition about `:id`.

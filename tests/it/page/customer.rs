@@ -1,4 +1,4 @@
-//! What a customer paid and owes.
+//! What a customer paid and owes, and what happened to a repair.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -61,5 +61,57 @@ async fn a_customer_owes_what_all_repairs_but_the_cancelled_ones_say_and_a_doubt
         .await;
     let note = "Of 1 repair it is not known what it costs.";
     assert!(page.body.contains(note), "{page:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_time_line_says_what_it_leaves_out_and_what_is_void() {
+    let pages = Pages::start().await;
+    let mut job = repair(7, 100, 40, "Received");
+    pages.show("jobs", json!([job]).to_string());
+    let mut changes = Vec::new();
+    for id in (1..=51).rev() {
+        changes.push(
+            json!({"id": id, "job_number": "J-7", "status": format!("Step {id}"),
+            "status_stage": "open", "created_at": format!("2026-01-02T10:00:{id:02}Z")}),
+        );
+    }
+    pages.show("job-status-changes", json!(changes).to_string());
+    let payment = |id: u32, amount: i32, status: &str| {
+        json!({"id": id, "job_number": "J-7", "amount": amount, "payment_status": status,
+            "created_at": "2026-01-02T10:00:00Z"})
+    };
+    let payments = [
+        payment(3, 60, "Void"),
+        payment(2, -5, "Paid"),
+        payment(1, 45, "Paid"),
+    ];
+    pages.show("payments", json!(payments).to_string());
+    let place = pages.place();
+    let void = "[reports]\nvoid_statuses = [\"Void\"]\n";
+    place.configure(&[LISTEN, SHOWN, void].concat());
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let path = "/record?route=jobs&id=7";
+    let is_read = |reply: &Reply| reply.body.contains("Step 51") && reply.body.contains("ayment: ");
+    let page = site.get_when(path, "all is read", is_read).await.body;
+    for said in [
+        ">Void payment: 60",
+        ">Refund: -5",
+        ">Payment: 45",
+        "Only the newest 50 status changes are shown.",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    assert!(!page.contains("Only the newest 50 payments"), "{page}");
+    // The name of a field may hold what turns a line around.
+    job["odd\u{202e}name"] = json!("x");
+    pages.show("jobs", json!([job]).to_string());
+    let is_edited = |reply: &Reply| reply.body.contains(">Edited</a>");
+    let page = site.get_when(path, "the edit", is_edited).await.body;
+    let (_, line) = page.split_once(">Edited</a>").expect("an edit");
+    let (line, _) = line.split_once("</li>").expect("its end");
+    assert!(line.contains("dd") && !line.contains('\u{202e}'), "{line}");
     daemon.stop().await;
 }
