@@ -1,8 +1,8 @@
 //! `init`: asks for the address and the key of a workspace, tries them, and writes the
 //! configuration and the key file.
 //!
-//! It never overwrites a file. If it fails or is cancelled, it leaves nothing behind. If the
-//! configuration exists, it changes only the keys that its options name.
+//! If the configuration exists, it changes only the keys that its options name, and tries nothing.
+//! It overwrites no other file. If it fails or is cancelled, it leaves nothing behind.
 
 mod ask;
 mod change;

@@ -1,5 +1,6 @@
 //! What `init` asks of the shop beside the workspace: its time zone, its currency, and where alerts
-//! are mailed. Each may be given as an option; without a terminal nothing is asked.
+//! are mailed. Each may be given as an option; without a terminal nothing is asked, and no currency
+//! is guessed.
 
 use jiff::tz::TimeZone;
 use secrecy::{ExposeSecret, SecretString};
@@ -53,7 +54,6 @@ pub(super) async fn ask(args: &ShopArgs) -> anyhow::Result<Shop> {
         mail: None,
     };
     if !ask::is_possible() {
-        shop.currency = shop.currency.or(locale::currency().map(str::to_owned));
         return Ok(shop);
     }
     if shop.time_zone.is_none() {

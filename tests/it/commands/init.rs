@@ -358,6 +358,28 @@ async fn init_asks_for_zone_currency_and_alert_mail_and_later_changes_one_key_al
 }
 
 #[tokio::test]
+async fn without_a_terminal_init_guesses_no_currency() {
+    let workspace = Workspace::start().await;
+    let empty = Empty::new(&workspace.sandbox.automation_key());
+    let key = empty.key_file();
+    let args = [
+        "--config",
+        "shopmirror.toml",
+        "init",
+        "--address",
+        workspace.base_url(),
+        "--key-file",
+        &key,
+    ];
+    let mut init = empty.command(&[], &args);
+    init.env("LANG", "en_US.UTF-8");
+    let output = ended(init).await;
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let written = fs::read_to_string(empty.path("shopmirror.toml")).unwrap();
+    assert!(!written.contains("\ncurrency ="), "{written}");
+}
+
+#[tokio::test]
 async fn ctrl_c_and_ctrl_d_leave_nothing_behind_and_the_terminal_as_it_was() {
     let workspace = Workspace::start().await;
     for end in ["\u{3}", "\u{4}"] {
