@@ -18,12 +18,13 @@ use super::not_shown::NotShown;
 use super::respond::DataFormat;
 use super::rights::Rights;
 use super::text::{label, list_title, moment, money, nouns, shown};
-use super::titles::{RecordFields, TIME, listed, value};
+use super::titles::{RecordFields, listed, value};
 use super::viewer::Viewer;
 use crate::report::{self, CustomerMoney, ReportError, marked_amount};
 use crate::store::{JobState, QueryError, Reader, RecordHistory, RelatedRecord, StoreError};
 use crate::text::document;
 use crate::text::first_upper;
+use crate::text::locale::Locale;
 
 /// The most related records of one route that are shown.
 const MAX_RELATED: usize = 50;
@@ -113,7 +114,7 @@ pub(super) fn one(
         }
         @if let Some(state) = &state { (now(state, settings, viewer)) }
         @if let Some(money) = &money { (money.section(settings, viewer)) }
-        @if !events.is_empty() { (time_line(&events, &cut, settings)) }
+        @if !events.is_empty() { (time_line(&events, &cut, settings, &viewer.locale)) }
         section {
             h2 { "Details" }
             @if let Some(body) = &body {
@@ -122,7 +123,7 @@ pub(super) fn one(
                 }
                 @if let Some(seen) = &last_seen {
                     p.note {
-                        "As it was last seen, " (moment(seen, &settings.zone, TIME))
+                        "As it was last seen, " (moment(seen, &settings.zone, &viewer.locale))
                         @if is_vanished { "." } @else { ". It has left the newest 100 since." }
                     }
                 }
@@ -149,7 +150,7 @@ pub(super) fn one(
                 }
             }
         }
-        (versions(&history, &fields, rights, settings))
+        (versions(&history, &fields, viewer, settings))
     };
     Ok(framed(context, viewer, &title, "records", &page).into_response())
 }
@@ -219,7 +220,7 @@ fn edits(history: &RecordHistory, rights: Rights) -> Vec<Event> {
 
 /// What happened to a repair, the newest first: statuses, payments and edits. There are more of
 /// `cut`.
-fn time_line(events: &[Event], cut: &[&str], page: &StatusPage) -> Markup {
+fn time_line(events: &[Event], cut: &[&str], page: &StatusPage, locale: &Locale) -> Markup {
     html! {
         section {
             h2 { "Time line" }
@@ -231,7 +232,7 @@ fn time_line(events: &[Event], cut: &[&str], page: &StatusPage) -> Markup {
                     li {
                         a href=(event.address) dir="auto" { (shown(&event.what)) }
                         span.note dir="auto" { (event.note) }
-                        span.when { (moment(&event.at, &page.zone, TIME)) }
+                        span.when { (moment(&event.at, &page.zone, locale)) }
                     }
                 }
             }
@@ -375,7 +376,7 @@ fn now(state: &JobState, page: &StatusPage, viewer: &Viewer) -> Markup {
             h2 { "Now" }
             p.now {
                 strong dir="auto" { (shown(state.status.as_deref().unwrap_or("no status"))) }
-                @if let Some(since) = &state.since { " since " (moment(since, zone, TIME)) }
+                @if let Some(since) = &state.since { " since " (moment(since, zone, locale)) }
             }
             p.note {
                 @if state.source == "status change" { "From its newest status change. " }
@@ -399,9 +400,10 @@ fn now(state: &JobState, page: &StatusPage, viewer: &Viewer) -> Markup {
 fn versions(
     history: &RecordHistory,
     fields: &RecordFields<'_>,
-    rights: Rights,
+    viewer: &Viewer,
     page: &StatusPage,
 ) -> Markup {
+    let Viewer { locale, rights, .. } = viewer;
     html! {
         section {
             h2 { "History" }
@@ -414,9 +416,9 @@ fn versions(
             @for change in history.changes.iter().rev() {
                 h3 id={ "version-" (change.version) } {
                     "Version " (change.version) ", seen "
-                    (moment(&change.observed_at, &page.zone, "%Y-%m-%d %H:%M:%S"))
+                    (moment(&change.observed_at, &page.zone, locale))
                 }
-                (differences(change, fields, rights))
+                (differences(change, fields, *rights))
             }
         }
     }

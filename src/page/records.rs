@@ -24,7 +24,6 @@ use super::reports::{SpreadsheetProgram, csv_form, download};
 use super::respond::DataFormat;
 use super::rights::Rights;
 use super::text::{label, list_title, moment, money, shown};
-use super::titles::TIME;
 use super::viewer::Viewer;
 use crate::config::ReportFormat;
 use crate::report::{
@@ -553,7 +552,7 @@ impl RecordsView<'_> {
             @if text.is_empty() {
                 (shown(instead))
             } @else if kind == RecordColumnKind::Moment {
-                (moment(&text, &page.zone, TIME))
+                (moment(&text, &page.zone, &self.viewer.locale))
             } @else if let (RecordColumnKind::Amount, SqlValue::Real(amount)) = (kind, value) {
                 (money(*amount, page.reports.currency.as_deref(), &self.viewer.locale))
             } @else {

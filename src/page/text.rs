@@ -33,14 +33,14 @@ pub(super) fn money(amount: f64, currency: Option<&str>, locale: &Locale) -> Str
     locale.money(amount, currency).replace(' ', "\u{a0}")
 }
 
-/// A time stamp of the workspace or of the store in the shop's zone, with the stamp itself as its
-/// tooltip; any other text as it is.
-pub(super) fn moment(text: &str, zone: &TimeZone, form: &str) -> Markup {
+/// A time stamp of the workspace or of the store in the shop's zone, as the country writes it, with
+/// the stamp itself as its tooltip; any other text as it is.
+pub(super) fn moment(text: &str, zone: &TimeZone, locale: &Locale) -> Markup {
     html! {
         @match text.parse::<Timestamp>() {
             Ok(at) => {
                 @let local = at.to_zoned_datetime(zone.clone());
-                time datetime=(text) title=(text) { (local.strftime(form)) }
+                time datetime=(text) title=(text) { (locale.moment(&local)) }
             }
             Err(_) => bdi { (shown(text)) },
         }
@@ -71,7 +71,7 @@ mod tests {
         assert!(!shown(hostile).contains(char::is_control));
         let name = "علی\u{200c}رضا";
         assert_eq!(shown(name), name);
-        let isolated = moment(name, &TimeZone::UTC, "%Y").into_string();
+        let isolated = moment(name, &TimeZone::UTC, &Locale::default()).into_string();
         assert_eq!(isolated, format!("<bdi>{name}</bdi>"));
         assert_eq!(shown(&"é".repeat(10_000)).chars().count(), LENGTH_MAX + 1);
     }
@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn times_are_those_of_the_shop_and_other_text_stays() {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
-        let written = |text: &str| moment(text, &zone, "%Y-%m-%d %H:%M").into_string();
+        let plain = Locale::default();
+        let written = |text: &str| moment(text, &zone, &plain).into_string();
         let stamp = "2026-07-01T22:30:05.123456Z";
         let expected =
             format!("<time datetime=\"{stamp}\" title=\"{stamp}\">2026-07-02 00:30</time>");

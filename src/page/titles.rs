@@ -15,9 +15,6 @@ use crate::text::document;
 use crate::text::escape::cut;
 use crate::text::first_upper;
 
-/// How a time of a record is written.
-pub(super) const TIME: &str = "%Y-%m-%d %H:%M";
-
 /// The fields of a record in the order in which the API sent them, for a page.
 pub(super) struct RecordFields<'p> {
     fields: record::Fields<'p>,
@@ -118,7 +115,7 @@ impl<'p> RecordFields<'p> {
 
     /// When it was created.
     pub(super) fn created(&self) -> Markup {
-        moment(&self.text("created_at"), self.zone, TIME)
+        moment(&self.text("created_at"), self.zone, &self.viewer.locale)
     }
 
     /// Every field that is shown with its value.
@@ -143,7 +140,7 @@ impl<'p> RecordFields<'p> {
                 Value::Null => "–",
                 Value::Bool(yes) => { @if *yes { "yes" } @else { "no" } }
                 Value::String(text) if text.is_empty() => "–",
-                Value::String(text) => (moment(text, self.zone, TIME)),
+                Value::String(text) => (moment(text, self.zone, &self.viewer.locale)),
                 Value::Number(number) => (shown(&self.number(name, number))),
                 Value::Array(items) if items.is_empty() => "–",
                 Value::Array(items) => {

@@ -246,6 +246,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
             "/record?route=jobs&id=7",
             "Paid: 40,25\u{a0}EUR of 100,50\u{a0}EUR.",
         ),
+        ("/record?route=jobs&id=7", ".2026 "),
         ("/report?name=payments", ">40,25 EUR<"),
         ("/report?name=payments&format=csv", ",40.25,"),
         ("/report?name=payments&format=csv&for=excel", ";40,25;"),
