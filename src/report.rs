@@ -33,7 +33,7 @@ mod xlsx;
 pub use crate::config::Range;
 pub use answer::{Answer, Question, answer, own_parameters};
 pub use builtin::built_in;
-pub use csv::{CsvForm, csv, csv_head, csv_notes, csv_values};
+pub use csv::{CsvForm, csv, csv_head, csv_values};
 pub use customer::{CustomerMoney, customer_money};
 pub use delivery::{
     Rendered, ScheduledContent, form, notice_body, question_of, rendered, sample_body, write,

@@ -212,6 +212,7 @@ fn excel(reader: &Reader, route: Route, config: &Config) -> anyhow::Result<Vec<u
         route,
         columns: &columns,
         fields: &reader.field_columns(route)?,
+        read_fields: &reader.read_fields(route)?,
         zone: &config.workspace.time_zone,
         currency: config.reports.currency.as_deref(),
         locale: &config.workspace.own_locale(),

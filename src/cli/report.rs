@@ -84,20 +84,18 @@ pub(super) fn run(config: &Config, args: Args, out: Output) -> anyhow::Result<Ex
     let zone = &config.workspace.time_zone;
     let answer = report::answer(&mut reader, &report, &question, zone, Timestamp::now())
         .map_err(unanswered)?;
-    let mut text = match format {
+    let mut csv_form = CsvForm::DATA;
+    if args.excel {
+        csv_form = CsvForm::for_excel(&config.workspace.own_locale());
+    }
+    let csv_form = csv_form.with_notes(args.notes);
+    let text = match format {
         ReportFormat::Table => report::text(&answer, out.width()),
-        format => match report::rendered(&answer, format).map_err(unanswered)? {
+        format => match report::rendered(&answer, format, csv_form).map_err(unanswered)? {
             Rendered::Text(text) => text,
             Rendered::File(bytes) => return output::raw(&bytes),
         },
     };
-    if args.excel && format == ReportFormat::Csv {
-        let form = CsvForm::for_excel(&config.workspace.own_locale());
-        text = report::csv(&answer, form);
-    }
-    if args.notes && format == ReportFormat::Csv {
-        text.push_str(&report::csv_notes(&answer));
-    }
     output::raw(output::lines_of_document(&text).as_bytes())
 }
 

@@ -160,6 +160,9 @@ pub struct ScheduledReport {
     /// The form in which it is written.
     #[serde(default)]
     pub format: ReportFormat,
+    /// Whether CSV ends with the notes.
+    #[serde(default)]
+    pub notes: bool,
     /// The file that it replaces; a report has a file, or a sink, or both.
     pub path: Option<PathBuf>,
     /// The sink that it is sent to.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::shared::DaemonHandle;
 use crate::config::{BackupSettings, ReportsSettings, ScheduledReport};
 use crate::poll::Clocks;
-use crate::report::{self, Answer, ReportRun, Timetable};
+use crate::report::{self, Answer, CsvForm, ReportRun, Timetable};
 use crate::sink;
 use crate::status::{BackupStatus, ScheduledReportStatus};
 use crate::store::{self, BackupFolder, CopyControl, MetaKey, NewNotice, Reader};
@@ -300,8 +300,9 @@ impl Scheduled {
             tracing::info!("the report {name} has no reason to be sent now");
             return Ok(());
         }
+        let csv_form = CsvForm::DATA.with_notes(settings.notes);
         if let Some(path) = &settings.path {
-            let bytes = report::rendered(&answer, settings.format)?.into_bytes();
+            let bytes = report::rendered(&answer, settings.format, csv_form)?.into_bytes();
             let to = path.clone();
             let writing = tokio::task::spawn_blocking(move || report::write(&to, &bytes));
             writing.await?.map_err(|error| {
@@ -316,7 +317,7 @@ impl Scheduled {
                 version: number,
                 // The same however often it is made for this time: so is its event id.
                 made_at: stamp(due),
-                body: report::notice_body(name, &answer, settings.format)?,
+                body: report::notice_body(name, &answer, settings.format, csv_form)?,
             };
             let store = &self.daemon.store;
             store.post_notice(vec![sink.clone()], notice).await?;

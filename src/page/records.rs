@@ -351,6 +351,7 @@ pub(super) fn excel(
         route,
         columns: &rows.columns,
         fields: &fields,
+        read_fields: &reader.read_fields(route)?,
         zone: &context.page.zone,
         currency: context.page.reports.currency.as_deref(),
         locale: &viewer.locale,

@@ -40,6 +40,9 @@ pub(super) struct ReportQuery {
     /// The program that a CSV file is for.
     #[serde(rename = "for")]
     target: Option<SpreadsheetProgram>,
+    /// `1` if a CSV file ends with the notes.
+    #[serde(default)]
+    notes: String,
     #[serde(flatten)]
     set: BTreeMap<String, String>,
 }
@@ -150,12 +153,9 @@ pub(super) fn one(
         question.locale = viewer.locale.clone();
     }
     let answer = report::answer(reader, report, &question, zone, now)?;
-    if query.format == ReportFormat::Csv {
-        let text = report::csv(&answer, csv_form(query.target, &viewer.locale));
-        return Ok(download(&report.name, query.format, text.into_bytes()));
-    }
     if query.format != ReportFormat::Html {
-        let file = report::rendered(&answer, query.format)?;
+        let csv_form = csv_form(query.target, &viewer.locale).with_notes(query.notes == "1");
+        let file = report::rendered(&answer, query.format, csv_form)?;
         return Ok(download(&report.name, query.format, file.into_bytes()));
     }
     let mut before = None;

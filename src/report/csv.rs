@@ -22,6 +22,8 @@ pub struct CsvForm {
     separator: char,
     /// Whether the file begins with the mark of UTF-8, by which Excel recognises it.
     has_mark: bool,
+    /// Whether the file of a report ends with its notes.
+    has_notes: bool,
 }
 
 impl CsvForm {
@@ -30,6 +32,7 @@ impl CsvForm {
         decimal: ".",
         separator: ',',
         has_mark: false,
+        has_notes: false,
     };
 
     /// As Excel opens it in a country, by a click on the file.
@@ -40,7 +43,14 @@ impl CsvForm {
             decimal,
             separator: if decimal == "," { ';' } else { ',' },
             has_mark: true,
+            has_notes: false,
         }
+    }
+
+    /// The same form, with the notes of a report if they are asked for.
+    #[must_use]
+    pub const fn with_notes(self, has_notes: bool) -> Self {
+        Self { has_notes, ..self }
     }
 
     /// One row with its end.
@@ -86,13 +96,14 @@ pub fn csv(answer: &Answer, form: CsvForm) -> String {
         }
         text.push_str(&form.line(cells));
     }
+    if form.has_notes {
+        text.push_str(&notes(answer));
+    }
     text
 }
 
-/// The time that a report is about and its notes, as lines that begin with `#`: the last block of
-/// its CSV, for who asks for it.
-#[must_use]
-pub fn csv_notes(answer: &Answer) -> String {
+/// The time that a report is about and its notes, as lines that begin with `#`.
+fn notes(answer: &Answer) -> String {
     let mut text = format!("# {}\r\n", document::line(&answer.subject()));
     for note in &answer.notes {
         text.push_str(&format!("# {}\r\n", document::line(note)));
@@ -226,7 +237,10 @@ mod tests {
             csv(&answer, british),
             format!("\u{feff}{}", csv(&answer, CsvForm::DATA))
         );
-        let notes = csv_notes(&answer);
+        let with_notes = csv(&answer, CsvForm::DATA.with_notes(true));
+        let notes = with_notes
+            .strip_prefix(&csv(&answer, CsvForm::DATA))
+            .unwrap();
         assert_eq!(notes.lines().count(), 2, "{notes}");
         assert!(notes.starts_with("# as of 1970-01-01 00:00, UTC\r\n# a note"));
     }
@@ -234,7 +248,9 @@ mod tests {
     #[test]
     fn the_marks_of_numbers_are_in_every_other_form() {
         let answer = answer();
-        let document = rendered(&answer, ReportFormat::Json).unwrap().into_bytes();
+        let document = rendered(&answer, ReportFormat::Json, CsvForm::DATA)
+            .unwrap()
+            .into_bytes();
         let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!(document["rows"][3][1], 181);
         assert_eq!(document["rows"][5][1], serde_json::Value::Null);
@@ -251,7 +267,7 @@ mod tests {
             assert_eq!(document[list].to_string(), places, "{list}");
         }
         for format in [ReportFormat::Table, ReportFormat::Html, ReportFormat::Svg] {
-            let Rendered::Text(text) = rendered(&answer, format).unwrap() else {
+            let Rendered::Text(text) = rendered(&answer, format, CsvForm::DATA).unwrap() else {
                 panic!("{format:?} is a text");
             };
             for part in ["≥ 7", "≤ 7", "181 to 265", "about 7", "unknown"] {

@@ -113,14 +113,18 @@ impl Rendered {
     }
 }
 
-/// An answer in a form.
+/// An answer in a form; `csv_form` says how the rows of CSV are written.
 ///
 /// # Errors
 /// If the form is the chart, and the report has none; if there is no room to make an Excel file.
-pub fn rendered(answer: &Answer, format: ReportFormat) -> Result<Rendered, ReportError> {
+pub fn rendered(
+    answer: &Answer,
+    format: ReportFormat,
+    csv_form: CsvForm,
+) -> Result<Rendered, ReportError> {
     Ok(Rendered::Text(match format {
         ReportFormat::Table => text(answer, usize::MAX),
-        ReportFormat::Csv => csv(answer, CsvForm::DATA),
+        ReportFormat::Csv => csv(answer, csv_form),
         ReportFormat::Xlsx => return Ok(Rendered::File(xlsx(answer)?)),
         ReportFormat::Json => {
             let document = json(answer);
@@ -160,6 +164,7 @@ pub fn notice_body(
     name: &str,
     answer: &Answer,
     format: ReportFormat,
+    csv_form: CsvForm,
 ) -> Result<String, ReportError> {
     let (word, end, content_type) = form(format);
     let day = answer.as_of.date();
@@ -168,7 +173,7 @@ pub fn notice_body(
     } else {
         (day, day)
     };
-    let (content_encoding, content) = match rendered(answer, format)? {
+    let (content_encoding, content) = match rendered(answer, format, csv_form)? {
         Rendered::Text(text) => (None, text),
         Rendered::File(bytes) => (Some("base64"), STANDARD.encode(bytes)),
     };

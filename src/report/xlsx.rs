@@ -1,7 +1,7 @@
 //! The answer of a report, or the records of a route, as an Excel file: numbers, days and amounts
 //! as such, a head that stays and filters, sums, and the notes on a second sheet.
 //!
-//! How sure a number is stands in a column beside it, if any number of its column is not exact.
+//! How sure a number is stands in a column beside it, always, if it can be unsure.
 
 mod book;
 mod cell;
@@ -11,7 +11,7 @@ use rust_xlsxwriter::XlsxError;
 
 use super::answer::Answer;
 use super::error::ReportError;
-use super::exactness::{Cell, Exactness};
+use super::exactness::{Cell, Marking};
 use super::head::ColumnFormat;
 use super::value::{heading, is_a_name};
 use crate::text::first_upper;
@@ -93,19 +93,12 @@ pub(super) fn xlsx(answer: &Answer) -> Result<Vec<u8>, ReportError> {
 /// The columns of the file.
 fn parts_of(answer: &Answer) -> Vec<(usize, Part)> {
     let mut parts = Vec::new();
-    for column in 0..answer.columns.len() {
-        let mut is_unsure = false;
-        let mut has_range = false;
-        for row in answer.rows.iter().chain(&answer.totals) {
-            let exactness = row[column].exactness;
-            is_unsure |= exactness != Exactness::Exact;
-            has_range |= matches!(exactness, Exactness::Between { .. });
-        }
+    for (column, marking) in answer.markings.iter().enumerate() {
         parts.push((column, Part::Value));
-        if is_unsure {
+        if *marking != Marking::None {
             parts.push((column, Part::Mark));
         }
-        if has_range {
+        if *marking == Marking::Range {
             parts.push((column, Part::Upper));
         }
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use shopmirror::config::ReportFormat;
-use shopmirror::report::{Answer, rendered};
+use shopmirror::report::{Answer, CsvForm, rendered};
 use shopmirror::store::{PageOutcome, PollFacts, Store};
 use shopmirror_core::record::{Page, PollerId};
 
@@ -55,7 +55,9 @@ fn named(document: &Value, row: &Value) -> Value {
 
 /// The rows of an answer, each with its columns by name.
 fn rows_of(answer: &Answer) -> Vec<Value> {
-    let json = rendered(answer, ReportFormat::Json).unwrap().into_bytes();
+    let json = rendered(answer, ReportFormat::Json, CsvForm::DATA)
+        .unwrap()
+        .into_bytes();
     let document: Value = serde_json::from_slice(&json).unwrap();
     document["rows"]
         .as_array()

@@ -107,7 +107,8 @@ fn scheduled(config: &Config, schedule: &str, now: Timestamp) -> anyhow::Result<
     {
         output::print_note("at its time it would not be sent now: it has no reason (`only_if`)");
     }
-    let body = report::notice_body(schedule, &answer, settings.format)?;
+    let csv_form = report::CsvForm::DATA.with_notes(settings.notes);
+    let body = report::notice_body(schedule, &answer, settings.format, csv_form)?;
     Ok(samples::change(Kind::Report, schedule, body, now))
 }
 

@@ -59,8 +59,9 @@ pub(super) struct Book {
     sum_formats: Formats,
     widths: Vec<f64>,
     zone: TimeZone,
-    /// The rows below the head.
+    /// The rows below the head, and how many have room there.
     rows: u32,
+    room: u32,
     /// The rows that have no room.
     left_out: u64,
 }
@@ -99,6 +100,7 @@ impl Book {
             widths,
             zone: about.zone.clone(),
             rows: 0,
+            room: ROWS_MAX,
             left_out: 0,
         })
     }
@@ -110,7 +112,7 @@ impl Book {
 
     /// Adds a row below the others; each cell has the look of its column.
     pub(super) fn row(&mut self, cells: &[(ExcelCell, Look)]) -> Result<(), XlsxError> {
-        if self.rows >= ROWS_MAX {
+        if self.rows >= self.room {
             self.left_out += 1;
             return Ok(());
         }
@@ -147,13 +149,17 @@ impl Book {
         )
     }
 
-    /// Writes the sum of the rows above as a formula that adds up the rows that a filter leaves.
+    /// Writes the sum of the rows above as a formula that adds up the rows that a filter leaves. If
+    /// some rows had no room, a formula would add up fewer: then it is a number.
     pub(super) fn sum(
         &mut self,
         column: usize,
         sum: &ExcelCell,
         look: Look,
     ) -> Result<(), XlsxError> {
+        if self.left_out > 0 {
+            return self.sum_cell(column, sum, look);
+        }
         self.measure(column, sum);
         let letters = utility::column_number_to_name(index(column));
         let last = self.rows + 1;
@@ -311,6 +317,37 @@ fn wide(text: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "spreadsheets")]
+    #[test]
+    fn a_sum_is_no_formula_where_the_sheet_has_no_room_for_every_row() {
+        use calamine::{Data, Reader, Xlsx};
+
+        let about = About {
+            title: "Payments",
+            made_at: Timestamp::UNIX_EPOCH,
+            zone: &TimeZone::UTC,
+            currency: None,
+            locale: &Locale::default(),
+        };
+        let formula = |room: u32| {
+            let mut book = Book::new(&about, &["Amount".to_owned()]).unwrap();
+            book.room = room;
+            for amount in [1.0, 2.0, 4.0] {
+                book.row(&[(ExcelCell::Whole(amount), Look::Money)])
+                    .unwrap();
+            }
+            book.sum(0, &ExcelCell::Whole(7.0), Look::Money).unwrap();
+            let file = std::io::Cursor::new(book.finish(Vec::new()).unwrap());
+            let mut read: Xlsx<_> = calamine::open_workbook_from_rs(file).unwrap();
+            let range = read.worksheet_range("Payments").unwrap();
+            let last = range.rows().last().unwrap()[0].clone();
+            let formulas = read.worksheet_formula("Payments").unwrap();
+            (last, formulas.cells().count())
+        };
+        assert_eq!(formula(3), (Data::Float(7.0), 1));
+        assert_eq!(formula(2), (Data::Float(7.0), 0));
+    }
 
     #[test]
     fn any_title_becomes_the_name_of_a_sheet() {

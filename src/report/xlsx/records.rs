@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use shopmirror_core::reading::{FieldKind, fields_of};
+use shopmirror_core::reading::{FieldKind, ReadField};
 use shopmirror_core::record::Route;
 
 use super::book::{About, Book, Look};
@@ -37,6 +37,8 @@ pub struct RecordSheet<'a> {
     pub columns: &'a [String],
     /// Those of them that are fields of the record.
     pub fields: &'a [String],
+    /// What reports read in its fields, each with the field that stands for it.
+    pub read_fields: &'a [(ReadField, String)],
     /// The time zone of the shop.
     pub zone: &'a TimeZone,
     /// The currency of amounts.
@@ -78,9 +80,10 @@ impl RecordsBook {
                 continue;
             };
             heads.push(label(field));
+            let read = sheet.read_of(field);
             columns.push(Column {
                 sent,
-                read: sheet.place_read(field),
+                read: read.and_then(|read| sheet.place(&format!("_{}", read.name))),
                 look: sheet.look(field),
             });
         }
@@ -121,13 +124,7 @@ impl RecordsBook {
     pub fn add(&mut self, row: &[SqlValue]) -> Result<(), ReportError> {
         let mut cells = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            let mut value = &row[column.sent];
-            if let Some(read) = column.read
-                && row[read] != SqlValue::Null
-            {
-                value = &row[read];
-            }
-            cells.push((ExcelCell::of(value, self.book.zone()), column.look));
+            cells.push((column.cell(row, self.book.zone()), column.look));
         }
         Ok(self.book.row(&cells)?)
     }
@@ -142,28 +139,42 @@ impl RecordsBook {
     }
 }
 
+impl Column {
+    /// Its cell of a row. What reports cannot read stays the text that was sent.
+    fn cell(&self, row: &[SqlValue], zone: &TimeZone) -> ExcelCell {
+        let sent = &row[self.sent];
+        let Some(read) = self.read else {
+            return ExcelCell::of(sent, zone);
+        };
+        match (&row[read], sent) {
+            (SqlValue::Null, SqlValue::Text(text)) => ExcelCell::text(text),
+            (SqlValue::Null, sent) => ExcelCell::of(sent, zone),
+            (value, _) => ExcelCell::of(value, zone),
+        }
+    }
+}
+
 impl RecordSheet<'_> {
     /// The place of a column of the mirror.
     fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The place of what reports read in a field.
-    fn place_read(&self, field: &str) -> Option<usize> {
-        if !fields_of(self.route).iter().any(|read| read.name == field) {
-            return None;
+    /// What reports read in a field of the record.
+    fn read_of(&self, field: &str) -> Option<ReadField> {
+        for (read, source) in self.read_fields {
+            if source == field {
+                return Some(*read);
+            }
         }
-        self.place(&format!("_{field}"))
+        None
     }
 
     fn look(&self, field: &str) -> Look {
-        let reads_amount = fields_of(self.route)
-            .iter()
-            .any(|read| read.name == field && read.kind == FieldKind::Amount);
-        if reads_amount || is_amount(field) {
-            Look::Money
-        } else {
-            Look::Name
+        match self.read_of(field) {
+            Some(read) if read.kind == FieldKind::Amount => Look::Money,
+            None if is_amount(field) => Look::Money,
+            _ => Look::Name,
         }
     }
 

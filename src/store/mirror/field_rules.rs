@@ -10,8 +10,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, named_params};
 use serde::{Deserialize, Serialize};
 use shopmirror_core::reading::{
-    CHANGED_BY, Evidence, FieldReader, FieldReading, Question, ReadRules, ReadSettings, Rule,
-    RuleSet, Ruling, WORD_FIELDS, fields_of,
+    CHANGED_BY, Evidence, FieldReader, FieldReading, Question, ReadField, ReadRules, ReadSettings,
+    Rule, RuleSet, Ruling, WORD_FIELDS, fields_of,
 };
 use shopmirror_core::record::{Fields, Route};
 
@@ -264,6 +264,24 @@ fn save_fact(
         },
     )?;
     Ok(())
+}
+
+impl Reader {
+    /// The fields that reports read in the records of a route, each with the field of a record that
+    /// stands for it.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read_fields(&self, route: Route) -> Result<Vec<(ReadField, String)>, StoreError> {
+        let settings = settings(&self.connection)?;
+        let mut fields = Vec::new();
+        for read in fields_of(route) {
+            if let Some(source) = settings.source(route, read.name) {
+                fields.push((*read, source.to_owned()));
+            }
+        }
+        Ok(fields)
+    }
 }
 
 /// The settings by which values are read.

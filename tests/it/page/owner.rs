@@ -250,6 +250,7 @@ async fn the_box_finds_people_and_repairs_with_what_belongs_to_them() {
         ("/report?name=payments", ">40,25 EUR<"),
         ("/report?name=payments&format=csv", ",40.25,"),
         ("/report?name=payments&format=csv&for=excel", ";40,25;"),
+        ("/report?name=payments&format=csv&notes=1", "\n# "),
     ] {
         let shown = site.ask("GET", path, &german).await.body;
         assert!(shown.contains(said), "{path}: {shown}");

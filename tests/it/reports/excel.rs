@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use shopmirror::store::Store;
+use shopmirror_core::reading::ReadSettings;
 use shopmirror_core::record::Route;
 
 use super::own::place;
+use super::truth::show;
 use crate::support::Place;
 use crate::support::office::Office;
 use crate::support::run_python;
@@ -61,6 +64,16 @@ async fn a_spreadsheet_reads_the_numbers_sums_marks_and_notes_of_a_report() {
         let head = format!("\"{name}\"");
         lines[0].iter().position(|own| *own == head).expect(name)
     };
+    // Whatever the numbers are: a formula of another sheet finds its column again tomorrow.
+    let csv = place
+        .run(report.iter().chain(&["--format", "csv"]))
+        .await
+        .out;
+    let csv_head = csv.lines().next().unwrap();
+    for (of_csv, of_excel) in [("_mark", ": how sure"), ("_max", ": at most")] {
+        let columns = lines[0].iter().filter(|head| head.contains(of_excel));
+        assert_eq!(columns.count(), csv_head.matches(of_csv).count(), "{rows}");
+    }
     let columns = truth["columns"].as_array().unwrap();
     for (index, name) in columns.iter().enumerate() {
         let total = &truth["totals"][index];
@@ -129,6 +142,36 @@ async fn a_spreadsheet_reads_records_as_reports_do_and_runs_no_text() {
         .run(["records", "jobs", "1", "--format", "xlsx"])
         .await;
     assert_eq!(refused.code, Some(64), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_value_stands_below_the_field_that_it_was_sent_in_and_an_unread_day_as_it_was_sent() {
+    let place = place(&[]).await;
+    let store = Store::open(&place.store()).unwrap();
+    let own = [("total_amount".to_owned(), "grand_total".to_owned())];
+    let settings = ReadSettings {
+        fields: [(Route::Jobs, own.into())].into(),
+        ..ReadSettings::default()
+    };
+    store.configure_reading(settings).await.unwrap();
+    // The day of the offset, or a moment of the day before: nothing says which.
+    let job = json!({"id": 1, "grand_total": "1.234,50", "scheduled_on": "2026-11-27T00:00:00+02:00",
+        "total_amount": 5});
+    let now = "2026-03-10T12:00:00Z".parse().unwrap();
+    show(&store, Route::Jobs, now, &[job.to_string()]).await;
+    store.close().await.unwrap();
+    let jobs = ["records", "jobs", "--format", "xlsx"];
+    saved(&place, &jobs, "jobs.xlsx").await;
+    let Some(office) = Office::new(&place) else {
+        return;
+    };
+    let (rows, _) = office.sheets("jobs.xlsx").await;
+    let lines: Vec<&str> = rows.lines().collect();
+    let head = "\"Id\",\"Grand total\",\"Scheduled on\",\"Total amount\",";
+    assert!(lines[0].starts_with(head), "{rows}");
+    let cells = "\"1\",1234.5,\"2026-11-27T00:00:00+02:00\",5,";
+    assert!(lines[1].starts_with(cells), "{rows}");
+    assert!(lines[1].contains("[\"\"scheduled_on\"\"]"), "{rows}");
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     pages.show("jobs", jobs());
     let (place, at) = (pages.place(), far_time_of_day(TimeZone::UTC));
     place.configure(&format!(
-        "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"{at}\"\nformat = \"csv\"\nsink = \"desk\"\n\
+        "[reports.schedule.hours]\nreport = \"busiest-hours\"\nat = \"{at}\"\nformat = \"csv\"\nnotes = true\nsink = \"desk\"\n\
          [reports.schedule.stages]\nreport = \"open-repairs\"\nat = \"{at}\"\nformat = \"xlsx\"\npath = \"stages.xlsx\"\nsink = \"desk\"\n\
          [sinks.desk]\ntype = \"email\"\nserver = \"localhost:{}\"\ntls = \"none\"\n\
          from = \"shop@example.com\"\nto = [\"desk@example.com\"]\n",
@@ -87,7 +87,8 @@ async fn a_scheduled_report_is_mailed_with_its_chart_and_written_to_its_file() {
     assert_eq!(chart[2], "<chart>");
     let file = part("text/csv");
     assert!(file[1].as_str().unwrap().ends_with(".csv"), "{file}");
-    assert!(file[3].as_str().unwrap().starts_with("hour,"), "{file}");
+    let csv = file[3].as_str().unwrap();
+    assert!(csv.starts_with("hour,") && csv.contains("\r\n# "), "{csv}");
     wait_until("the file is written", || place.path("stages.xlsx").exists()).await;
     let file = std::fs::read(place.path("stages.xlsx")).unwrap();
     assert!(file.starts_with(EXCEL), "{file:?}");

@@ -2,7 +2,9 @@
 
 use jiff::ToSpan;
 use shopmirror::config::{CountedBy, ReportFormat};
-use shopmirror::report::{self, Answer, Cell, Exactness, Figure, Question, Report, rendered};
+use shopmirror::report::{
+    self, Answer, Cell, CsvForm, Exactness, Figure, Question, Report, rendered,
+};
 use shopmirror::store::Reader;
 
 use super::judge::{Fault, Place, Tally, Truths, Verdict, compare, lazy};
@@ -240,6 +242,8 @@ fn numbers_of(home: &report::Home) -> Vec<(String, Number)> {
 
 /// The text of an answer in a form.
 fn text_of(answer: &Answer, format: ReportFormat) -> String {
-    let bytes = rendered(answer, format).unwrap().into_bytes();
+    let bytes = rendered(answer, format, CsvForm::DATA)
+        .unwrap()
+        .into_bytes();
     String::from_utf8(bytes).unwrap()
 }
