@@ -618,3 +618,6 @@ impl RecordsView<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
