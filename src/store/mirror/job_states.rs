@@ -11,7 +11,7 @@ use shopmirror_core::record::{Change, Route};
 
 use crate::store::error::StoreError;
 use crate::store::mirror::job_links::{self, JobLink};
-use crate::store::mirror::{field_columns, job_words, quoted, word_fields};
+use crate::store::mirror::{field_columns, job_words, word_fields};
 use crate::store::reader::Reader;
 use crate::store::sightings::stored_last_seen_sql;
 use crate::store::sql::Sql;
@@ -161,7 +161,8 @@ fn states_sql(connection: &Connection) -> rusqlite::Result<String> {
             "{of_changes}",
             jobs_with_records(&links, Route::JobStatusChanges),
         ),
-        ("{who}", who_sql(connection)?),
+        // The changes stored before a field was sent first have no value in it.
+        ("{who}", word_fields::first_of(connection, CHANGED_BY, "r")?),
         ("{of_payments}", jobs_with_records(&links, Route::Payments)),
     ];
     let mut sql = include_str!("job_states.sql").to_owned();
@@ -182,16 +183,6 @@ fn jobs_with_records(links: &[JobLink], route: Route) -> String {
   CROSS JOIN \"{route}\" r ON {is_of_job}
   WHERE j.id IN (SELECT value FROM json_each(:ids)) AND r._vanished_at IS NULL"
     )
-}
-
-/// Who made a status change, by the first field of its own that names someone: the changes stored
-/// before a field was sent first have no value in it.
-fn who_sql(connection: &Connection) -> rusqlite::Result<String> {
-    let mut names = String::new();
-    for field in word_fields::sources(connection, CHANGED_BY)? {
-        names.push_str(&format!("nullif(r.{}, ''), ", quoted(&field)));
-    }
-    Ok(format!("coalesce({names}NULL, NULL)"))
 }
 
 /// A column of a row; NULL if its table does not have it, or if it holds an empty text.

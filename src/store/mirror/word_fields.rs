@@ -70,6 +70,20 @@ pub(in crate::store) fn configured(
     })
 }
 
+/// The value of a row in SQL of the first field for the words of a field of reports that says
+/// something; NULL if none does.
+pub(in crate::store) fn first_of(
+    connection: &Connection,
+    field: WordField,
+    row: &str,
+) -> rusqlite::Result<String> {
+    let mut values = String::new();
+    for source in sources(connection, field)? {
+        values.push_str(&format!("nullif({row}.{}, ''), ", quoted(&source)));
+    }
+    Ok(format!("coalesce({values}NULL, NULL)"))
+}
+
 impl Reader {
     /// Creates the views `worded_payments` and `worded_jobs` for the queries of this connection: what
     /// `payments` and `jobs` show there, with how a payment was made (`method`), and with what was
@@ -80,16 +94,13 @@ impl Reader {
     /// If the file cannot be read.
     pub fn set_worded(&self) -> Result<(), StoreError> {
         for field in [PAYMENT_METHOD, JOB_DEVICE] {
-            let mut names = String::new();
-            for source in sources(&self.connection, field)? {
-                names.push_str(&format!("nullif({}, ''), ", quoted(&source)));
-            }
             let WordField { route, name, .. } = field;
+            let first = first_of(&self.connection, field, "r")?;
             self.connection.execute_batch(&format!(
                 "DROP VIEW IF EXISTS temp.worded_{route};
                 CREATE TEMP VIEW worded_{route} AS
-                SELECT coalesce({names}NULL, NULL) AS {name}, *
-                FROM {route}"
+                SELECT {first} AS {name}, r.*
+                FROM {route} r"
             ))?;
         }
         Ok(())
