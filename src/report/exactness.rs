@@ -132,6 +132,28 @@ impl Cell {
         Self::of(SqlValue::Null, Exactness::Unknown)
     }
 
+    /// The same count, if up to `most` of it may not belong there; `None` if nothing says how many.
+    fn without(self, most: Option<u64>) -> Self {
+        let is_unknown = self.exactness == Exactness::Unknown;
+        if is_unknown || most == Some(0) || self.number() == Some(0.0) {
+            return self;
+        }
+        if let (SqlValue::Integer(count), Some(most)) = (&self.value, most)
+            && let Some(lower) = count.checked_sub_unsigned(most)
+            && lower > 0
+        {
+            let upper = *count as f64;
+            match self.exactness {
+                Exactness::Exact => return Self::of(lower.into(), Exactness::Between { upper }),
+                Exactness::AtLeast | Exactness::Between { .. } => {
+                    return Self::of(lower.into(), self.exactness);
+                }
+                Exactness::AtMost | Exactness::About | Exactness::Unknown => {}
+            }
+        }
+        self.or_less()
+    }
+
     /// The same number, if it may also be less: of a range, what it is at most.
     fn or_less(self) -> Self {
         match self.upper() {
@@ -171,5 +193,38 @@ pub(super) fn number(value: &SqlValue) -> Option<f64> {
         SqlValue::Integer(number) => Some(*number as f64),
         SqlValue::Real(number) => Some(*number),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_which_some_may_not_belong_there_is_a_range_or_has_a_lower_bound() {
+        let without = |count: i64, exactness, most| Cell::of(count.into(), exactness).without(most);
+        let (exact, least, most) = (Exactness::Exact, Exactness::AtLeast, Exactness::AtMost);
+        let upto = |upper: i32| Exactness::Between {
+            upper: f64::from(upper),
+        };
+        for (is, of, number, then) in [
+            (exact, Some(0), 8, exact),
+            (exact, Some(3), 5, upto(8)),
+            (exact, Some(8), 8, most),
+            (exact, None, 8, most),
+            (least, Some(3), 5, least),
+            (least, Some(9), 8, Exactness::About),
+            (upto(12), Some(3), 5, upto(12)),
+            (upto(12), None, 12, most),
+            (most, Some(3), 8, most),
+            (Exactness::About, Some(3), 8, Exactness::About),
+        ] {
+            let cell = without(8, is, of);
+            assert_eq!(cell, Cell::of(number.into(), then), "{is:?} {of:?}");
+        }
+        let none = Cell::of(0.into(), exact);
+        assert_eq!(none.clone().without(None), none);
+        let amount = Cell::of(8.5.into(), least).without(Some(3));
+        assert_eq!(amount, Cell::of(8.5.into(), Exactness::About));
     }
 }

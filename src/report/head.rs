@@ -62,6 +62,9 @@ pub struct Report {
     standing: Columns,
     /// The columns that count records that were not completed at the end of the row's time.
     stood: Columns,
+    /// The columns that count or add up repairs which are completed now: one that was opened again
+    /// unseen does not belong there.
+    completed: Vec<String>,
     /// The lists of which it reads the records of every business, whatever business is asked for.
     every_business: Vec<Route>,
     /// How the rows divide the repairs that such columns count.
@@ -279,6 +282,16 @@ impl Report {
     /// Whether it has a column that counts what stands now.
     pub(super) fn has_standing(&self) -> bool {
         !self.standing.is_empty()
+    }
+
+    /// Whether it has a column that counts repairs which are completed now.
+    pub(super) fn has_completed(&self) -> bool {
+        !self.completed.is_empty()
+    }
+
+    /// Whether a column counts repairs which are completed now.
+    pub(super) fn is_of_completed(&self, column: &str) -> bool {
+        is_named(&self.completed, column)
     }
 
     /// Whether a missing record of a route makes the number of a row more.

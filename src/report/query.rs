@@ -33,7 +33,10 @@ pub(super) fn uses_of(reader: &mut Reader, report: &Report) -> Result<Uses, Repo
     let reads = reader
         .reads(&report.sql, LIMITS)
         .map_err(|error| ReportError::of_query(&report.name, error))?;
-    Ok(Uses::of(&reads))
+    Ok(Uses {
+        sums_completed: report.has_completed(),
+        ..Uses::of(&reads)
+    })
 }
 
 /// The rows of a report's own SELECT, with how sure each number is.

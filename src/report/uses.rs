@@ -49,6 +49,8 @@ pub(super) struct Uses {
     pub(super) unheard: bool,
     /// Whether it counts completed repairs, or leaves out those that are not.
     pub(super) completed: bool,
+    /// Whether it has a column that counts repairs which are completed now, as its head says.
+    pub(super) sums_completed: bool,
     /// Whether it says who completed repairs.
     pub(super) who: bool,
     /// Whether it shows what repairs cost.
@@ -65,6 +67,7 @@ impl Uses {
         let QueryReads { tables, parameters } = reads;
         let mut uses = Self {
             routes: Vec::new(),
+            sums_completed: false,
             has_period: tables.contains_key("days")
                 || parameters.contains("from")
                 || parameters.contains("to"),

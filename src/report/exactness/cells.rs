@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use shopmirror_core::record::Route;
 
 use super::coverage::Known;
-use super::hidden::{Found, Shown};
-use super::knowledge::{Knowledge, PeriodsKnown};
+use super::hidden::{Found, Shown, Unread};
+use super::knowledge::{Knowledge, PeriodsKnown, Reopened};
 use super::standing::StandingColumn;
 use super::sums::LeftOut;
 use super::{Cell, Cells, Exactness, Marking, number};
@@ -24,6 +24,40 @@ struct Column<'a> {
     may_be_less: bool,
     /// If it counts repairs by how they stand now.
     standing: Option<StandingColumn<'a>>,
+    /// If it counts completed repairs: those that may be open again.
+    reopened: Option<Reopened<'a>>,
+    /// The sum of such a column, as long as its rows are counts.
+    completed: Option<i64>,
+    /// What was not read in one of its rows.
+    unread: Unread,
+}
+
+impl Column<'_> {
+    /// Takes a value of one of its rows into its sums.
+    fn add(&mut self, found: &Found) {
+        if let Some(standing) = &mut self.standing {
+            standing.add(found);
+        }
+        self.unread = self.unread.and(found.unread);
+        self.completed = match (&found.value, self.completed) {
+            (SqlValue::Integer(count), Some(sum)) if found.upto.is_none() => Some(sum + count),
+            _ => None,
+        };
+    }
+
+    /// The sum of its rows, if it is known better than by adding up: each repair is in one row, so
+    /// that those which may be open again are left out once.
+    fn sum(&self) -> Option<Cell> {
+        if let Some(standing) = &self.standing {
+            return standing.sum();
+        }
+        let reopened = self.reopened.as_ref()?;
+        let sum = SqlValue::Integer(self.completed?);
+        let known = self.known.as_ref()?.whole;
+        let exactness = known.exactness(number(&sum), self.missing);
+        let cell = Cell::of(sum, exactness).without(reopened.whole);
+        Some(self.unread.with(cell))
+    }
 }
 
 impl Knowledge {
@@ -35,7 +69,7 @@ impl Knowledge {
         for (index, name) in shown.columns.iter().enumerate() {
             let column = self.column(report, uses, name);
             markings.push(
-                if report.is_standing(name) || shown.has_upper_bound(index) {
+                if may_be_range(report, name) || shown.has_upper_bound(index) {
                     Marking::Range
                 } else if column.is_some() || shown.hides(index) {
                     Marking::Word
@@ -50,10 +84,8 @@ impl Knowledge {
         for row in found.rows {
             let values = shown.values(row);
             for (value, column) in values.iter().zip(&mut columns) {
-                if let Some(column) = column
-                    && let Some(standing) = &mut column.standing
-                {
-                    standing.add(value);
+                if let Some(column) = column {
+                    column.add(value);
                 }
             }
             found_rows.push(values);
@@ -72,8 +104,7 @@ impl Knowledge {
         }
         let mut sums = Vec::with_capacity(columns.len());
         for column in columns {
-            let standing = column.and_then(|column| column.standing);
-            sums.push(standing.and_then(|standing| standing.sum()));
+            sums.push(column.and_then(|column| column.sum()));
         }
         Cells {
             sums,
@@ -106,8 +137,15 @@ impl Knowledge {
         if routes.contains(&(Route::Jobs, CountedTime::Standing)) {
             standing = Some(StandingColumn::new(self, report, name));
         }
+        let mut reopened = None;
+        if report.is_of_completed(name) {
+            reopened = Some(self.reopened());
+        }
         Some(Column {
             known,
+            reopened,
+            completed: Some(0),
+            unread: Unread::default(),
             missing: report.missing(name),
             may_be_more: is_about || self.lacks_any(as_of, |route| report.is_grown_by(route, name)),
             may_be_less: is_about
@@ -164,6 +202,11 @@ impl Knowledge {
     }
 }
 
+/// Whether a column counts repairs by how they stand now: such a count can be a range.
+fn may_be_range(report: &Report, name: &str) -> bool {
+    report.is_standing(name) || report.is_of_completed(name) && report.format(name).is_none()
+}
+
 /// A value with how sure it is; `period` is the day, week or month that its row counts.
 fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell {
     let read = match found.upto {
@@ -192,6 +235,9 @@ fn cell(found: Found, column: Option<&Column<'_>>, period: Option<&str>) -> Cell
         exactness = exactness.or_more();
     }
     let mut cell = Cell::of(found.value, exactness);
+    if let Some(reopened) = &column.reopened {
+        cell = cell.without(reopened.of(period));
+    }
     if is_known && column.may_be_less {
         cell = cell.or_less();
     }

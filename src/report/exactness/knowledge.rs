@@ -192,6 +192,21 @@ impl Knowledge {
         }
     }
 
+    /// How many of the repairs that were completed in each day, week or month may have been opened
+    /// again unseen.
+    pub(super) fn reopened(&self) -> Reopened<'_> {
+        let mut periods = HashMap::new();
+        for days in self.days.chunk_by(|a, b| a.period == b.period) {
+            let most = self.unseen.reopened_after(days[0].from);
+            periods.insert(days[0].period.as_str(), most);
+        }
+        let from = self.days.first().map_or(Timestamp::MIN, |day| day.from);
+        Reopened {
+            periods,
+            whole: self.unseen.reopened_after(from),
+        }
+    }
+
     /// What all of the routes know of these days. What is to come does not make the days before it
     /// unknown.
     fn knows_all(
@@ -263,6 +278,23 @@ impl Knowledge {
 pub(super) struct PeriodsKnown<'a> {
     pub(super) periods: HashMap<&'a str, Known>,
     pub(super) whole: Known,
+}
+
+/// How many repairs may have been opened again since each day, week or month; `None` if nothing
+/// limits it.
+pub(super) struct Reopened<'a> {
+    periods: HashMap<&'a str, Option<u64>>,
+    pub(super) whole: Option<u64>,
+}
+
+impl Reopened<'_> {
+    /// Of those that were completed in a period; without one, in all days.
+    pub(super) fn of(&self, period: Option<&str>) -> Option<u64> {
+        match period.and_then(|period| self.periods.get(period)) {
+            Some(most) => *most,
+            None => self.whole,
+        }
+    }
 }
 
 #[cfg(test)]

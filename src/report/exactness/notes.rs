@@ -92,6 +92,7 @@ impl Knowledge {
         notes.extend(self.of_edits(reader, uses)?);
         notes.extend(self.of_refunds(uses));
         notes.extend(self.of_unheard(uses, zone));
+        notes.extend(self.of_reopened(uses));
         Ok(notes)
     }
 
@@ -155,7 +156,7 @@ impl Knowledge {
                  them up with `shopmirror report repairs --set unheard=1`"
             ));
         }
-        match self.unseen.reopened() {
+        match self.unseen.reopened_after(Timestamp::MIN) {
             Some(0) => {}
             Some(most) => {
                 let most = whole(i64::try_from(most).unwrap_or(i64::MAX));
@@ -170,6 +171,31 @@ impl Knowledge {
             ),
         }
         notes
+    }
+
+    /// A note that completed repairs may be open again, for a report that counts them.
+    fn of_reopened(&self, uses: &Uses) -> Option<String> {
+        if !uses.sums_completed || uses.unheard {
+            return None;
+        }
+        let from = self.days.first().map_or(Timestamp::MIN, |day| day.from);
+        match self.unseen.reopened_after(from) {
+            Some(0) => None,
+            Some(most) => Some(format!(
+                "up to {} may have been opened again while status changes were missed, and may count \
+                 no more",
+                count(
+                    usize::try_from(most).unwrap_or(usize::MAX),
+                    "completed repair",
+                    "completed repairs"
+                )
+            )),
+            None => Some(
+                "completed repairs may have been opened again while status changes were missed, and \
+                 may count no more"
+                    .to_owned(),
+            ),
+        }
     }
 
     /// Since when the data is complete, for people. `has_period` leaves out the gaps of other

@@ -259,10 +259,16 @@ impl Unseen {
         Some(missing)
     }
 
-    /// How many completed repairs may have been reopened unseen; `None` if nothing limits it.
-    pub(super) fn reopened(&self) -> Option<u64> {
+    /// How many completed repairs may have been reopened unseen after a time; `None` if nothing limits
+    /// it.
+    pub(super) fn reopened_after(&self, time: Timestamp) -> Option<u64> {
         let mut reopened = 0;
         for missed in &self.missed {
+            // The workspace's clock says when a repair was completed.
+            let until = missed.stretch.until;
+            if until.saturating_add(CLOCK_SKEW).unwrap_or(until) <= time {
+                continue;
+            }
             missed.stretch.most?;
             reopened += missed.completed;
         }

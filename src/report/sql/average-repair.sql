@@ -4,6 +4,7 @@
 -- needs.jobs = ["created_at", "total_amount"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs", "billed"]
+-- completed = ["repairs", "billed"]
 -- measures.job_status_changes = ["average"]
 -- money = ["billed", "average"]
 -- totals = ["repairs", "billed"]

@@ -4,6 +4,7 @@
 -- needs.jobs = ["created_at", "{field}", "total_amount"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs", "billed"]
+-- completed = ["repairs", "billed"]
 -- money = ["billed"]
 -- totals = ["repairs", "billed"]
 -- {leads_to}

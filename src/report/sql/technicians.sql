@@ -5,6 +5,7 @@
 -- open_by = "last_seen"
 -- counts.jobs = ["taken_in"]
 -- counts.job_status_changes = ["completed"]
+-- completed = ["completed"]
 -- totals = ["open", "taken_in", "completed"]
 -- chart.bars = ["person", "open", "taken_in", "completed"]
 -- leads_to.open = { list = "repairs", person = "{person}" }

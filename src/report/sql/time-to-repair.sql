@@ -4,6 +4,7 @@
 -- needs.jobs = ["created_at"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs"]
+-- completed = ["repairs"]
 -- measures.job_status_changes = ["median_days", "p90_days"]
 -- totals = ["repairs"]
 -- leads_to.repairs = { list = "repairs", state = "completed", from = "{from}", to = "{to}" }

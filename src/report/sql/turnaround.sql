@@ -4,6 +4,7 @@
 -- needs.jobs = ["created_at", "{field}"]
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.job_status_changes = ["repairs"]
+-- completed = ["repairs"]
 -- samples.job_status_changes = ["median_days", "p90_days"]
 -- totals = ["repairs"]
 -- chart.bars = ["{by}", "median_days", "p90_days"]

@@ -341,7 +341,7 @@ mod tests {
             let file = std::io::Cursor::new(book.finish(Vec::new()).unwrap());
             let mut read: Xlsx<_> = calamine::open_workbook_from_rs(file).unwrap();
             let range = read.worksheet_range("Payments").unwrap();
-            let last = range.rows().last().unwrap()[0].clone();
+            let last = range.rows().next_back().unwrap()[0].clone();
             let formulas = read.worksheet_formula("Payments").unwrap();
             (last, formulas.cells().count())
         };

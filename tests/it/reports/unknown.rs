@@ -611,6 +611,14 @@ async fn open_repairs_are_a_range_where_status_changes_may_be_missing() {
     ] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
+    // Repair 2 was completed before that, and may be open again.
+    let done = ["report", "time-to-repair", "--format", "json"];
+    let done = place.run(done).await.json();
+    assert_eq!(done["columns"][1], "repairs");
+    assert_eq!(done["totals"][1], 1, "{done}");
+    assert_eq!(done["totals_at_most"], json!([1]), "{done}");
+    let note = "up to 1 completed repair may have been opened again";
+    assert!(done["notes"].to_string().contains(note), "{done}");
     let listed = [
         "report",
         "repairs",

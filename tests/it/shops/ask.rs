@@ -12,13 +12,15 @@ use super::life::Life;
 use super::mirror::Mirror;
 use super::records::{BUSINESSES, Business};
 use super::told::{self, Mark, Number, Told};
-use super::truth::{Asked, HOME_RANGES, REPORTS, Rows, Unit, home, names_of, truth};
+use super::truth::{Asked, HOME_RANGES, REPORTS, Rows, Unit, home, names_of, totals, truth};
 use super::world::World;
 
 /// One moment at which everything is asked for.
 pub(super) struct Asking<'a> {
     reader: Reader,
     life: &'a Life,
+    /// The workspace as pages showed its records last.
+    last_seen: World,
     /// What a number may tell instead of what is true now.
     others: Vec<(Verdict, World)>,
     deleted: usize,
@@ -42,10 +44,17 @@ impl<'a> Asking<'a> {
             others.push((Verdict::NotFound, not_found(&last_seen)));
             others.push((Verdict::NotFound, not_found(&mirror.read)));
         }
+        let places = mirror.places();
+        if !world.moved_unseen(&places).is_empty() {
+            others.push((Verdict::NotFound, world.unmoved(&places)));
+            others.push((Verdict::NotFound, last_seen.unmoved(&places)));
+            others.push((Verdict::NotFound, mirror.read.unmoved(&places)));
+        }
         others.push((Verdict::UnknownThoughShown, mirror.shown.clone()));
         Self {
             reader: mirror.reader(),
             life,
+            last_seen,
             others,
             deleted: deleted.len(),
             still_counted: still_counted.len(),
@@ -61,6 +70,7 @@ impl<'a> Asking<'a> {
         Truths {
             now: rows(&self.life.world),
             others: others.collect(),
+            shown_totals: lazy(Rows::new),
         }
     }
 
@@ -132,7 +142,10 @@ impl<'a> Asking<'a> {
         if !names.iter().any(|name| name.ends_with("_id")) {
             forms.push(("html", told::html(&form(ReportFormat::Html), names)));
         }
-        let truths = self.truths(|world| truth(name, world, asked));
+        let mut truths = self.truths(|world| truth(name, world, asked));
+        if name == "outstanding" {
+            truths.shown_totals = lazy(|| totals(&self.last_seen));
+        }
         for (form, told) in forms {
             // A table for people is cut off after so many records, and says so.
             if told

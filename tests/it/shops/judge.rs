@@ -32,8 +32,8 @@ pub(super) enum Verdict {
     UnknownThoughShown,
     /// A row of single records is missing or too many, and a note says why that may be.
     RowsNoted,
-    /// It counts records that were deleted and that no page could show, or has shown so far, as
-    /// gone.
+    /// It counts records that were deleted, or moved to another business, and that no page could
+    /// show, or has shown so far, as gone or there.
     NotFound,
     /// It is told as exact, and is not true.
     Wrong,
@@ -217,6 +217,8 @@ pub(super) struct Truths<'a> {
     pub(super) now: Rows,
     /// Others, and what a number is that tells one of them.
     pub(super) others: Vec<(Verdict, Lazy<'a>)>,
+    /// The total of each repair as a page showed it last, whatever is owed.
+    pub(super) shown_totals: Lazy<'a>,
 }
 
 /// A truth that is counted when it is needed.
@@ -444,6 +446,14 @@ impl Judge<'_, '_> {
             {
                 verdict = Verdict::UnknownThoughShown;
             }
+        }
+        if verdict.is_bad()
+            && self.tells(Verdict::AsLastSeen)
+            && let Some(row) = self.truths.shown_totals.get(key)
+            && let Some(shown) = row.get(column)
+            && !judge(number, *shown, most).is_bad()
+        {
+            verdict = Verdict::AsLastSeen;
         }
         let name = match self.place.form {
             "home" => key[0].split('.').next().unwrap_or_default(),

@@ -18,7 +18,7 @@ use shopmirror_core::record::{PollerId, Route};
 use tempfile::TempDir;
 
 use super::records::Business;
-use super::world::World;
+use super::world::{Places, World};
 
 /// How many times a list is read after it changed: what is missing from a page is decided by the
 /// page that follows.
@@ -133,6 +133,26 @@ impl Mirror {
             }
         }
         counted
+    }
+
+    /// In which business the mirror takes each repair to be, and its status changes and payments.
+    pub(super) fn places(&self) -> Places {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let file = Connection::open_with_flags(self.path(), flags).unwrap();
+        let mut places = Places::new();
+        for route in [Route::Jobs, Route::JobStatusChanges, Route::Payments] {
+            let sql = format!(
+                "SELECT CAST(id AS INTEGER), CAST(_business AS INTEGER)
+                 FROM {route}
+                 WHERE _vanished_at IS NULL"
+            );
+            let mut statement = file.prepare(&sql).unwrap();
+            let mut rows = statement.query([]).unwrap();
+            while let Some(row) = rows.next().unwrap() {
+                places.insert((route, row.get(0).unwrap()), row.get(1).unwrap());
+            }
+        }
+        places
     }
 
     /// Ends the daemon and starts another one on the same file.

@@ -20,6 +20,7 @@ use super::world::World;
 use turnaround::Done;
 
 pub(super) use home::{HOME_RANGES, home};
+pub(super) use money::totals;
 
 /// The unit of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,6 +19,9 @@ pub(super) enum ListOrder {
     ByChange,
 }
 
+/// In which business each record is taken to be.
+pub(super) type Places = BTreeMap<(Route, i64), Business>;
+
 /// The records of one route by their id.
 pub(super) type Records<T> = BTreeMap<i64, T>;
 
@@ -283,6 +286,47 @@ impl World {
                 }
             }
             world.paid.insert(*id, paid);
+        }
+        world
+    }
+
+    /// The repairs that moved to another business, and that the mirror takes to be in the old one.
+    pub(super) fn moved_unseen(&self, places: &Places) -> BTreeSet<i64> {
+        let mut moved = BTreeSet::new();
+        for (id, job) in &self.jobs {
+            let place = places.get(&(Route::Jobs, *id));
+            if place.is_some_and(|place| *place != job.core.business) {
+                moved.insert(*id);
+            }
+        }
+        moved
+    }
+
+    /// This world, if the repairs were where the mirror takes them to be: what happened to one after it
+    /// moved unseen has not happened.
+    pub(super) fn unmoved(&self, places: &Places) -> Self {
+        let mut world = self.clone();
+        let moved = self.moved_unseen(places);
+        for id in &moved {
+            let job = world.jobs.get_mut(id).unwrap();
+            job.core.business = places[&(Route::Jobs, *id)];
+        }
+        for (id, payment) in &mut world.payments {
+            if let Some(place) = places.get(&(Route::Payments, *id)) {
+                payment.core.business = *place;
+            }
+        }
+        let jobs = &world.jobs;
+        world.changes.retain(|id, change| {
+            let place = places.get(&(Route::JobStatusChanges, *id)).copied();
+            !moved.contains(&change.job)
+                || place == jobs.get(&change.job).map(|job| job.core.business)
+        });
+        for id in &moved {
+            let own = world.changes.values().filter(|change| change.job == *id);
+            if let Some(last) = own.max_by_key(|change| (change.core.created, change.core.id)) {
+                world.jobs.get_mut(id).unwrap().status = last.status;
+            }
         }
         world
     }

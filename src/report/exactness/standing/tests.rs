@@ -75,7 +75,7 @@ fn an_old_gap_counts_only_for_what_was_not_heard_of_since_then() {
     let of = |counted| unseen.bounds(believed(20, &unheard, counted));
     assert_eq!(of(Counted::Open).lower, 17, "1 by the last gap, 2 before");
     assert_eq!(of(Counted::OfStatus).upper, Some(20 + 1 + 30));
-    assert_eq!(unseen.reopened(), Some(39));
+    assert_eq!(unseen.reopened_after(Timestamp::MIN), Some(39));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn the_truth_lies_between_the_bounds_whatever_the_gaps_hide() {
             width += upper - open.lower;
             count += believed;
             if reopens {
-                upper += unseen.reopened().unwrap();
+                upper += unseen.reopened_after(Timestamp::MIN).unwrap();
             }
             assert!(
                 open.lower <= truth && truth <= upper,

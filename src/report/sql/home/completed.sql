@@ -2,6 +2,7 @@
 -- needs.job_status_changes = ["created_at", "status_stage"]
 -- counts.jobs = ["number"]
 -- counts.job_status_changes = ["number"]
+-- completed = ["number"]
 WITH unread AS MATERIALIZED (
     -- A status change whose time cannot be read may have completed a repair until it was first seen.
     SELECT count(*) AS changes, max(_first_seen_at) AS until

@@ -47,6 +47,16 @@ fn sums(world: &World, asked: &Asked, name: impl Fn(&Payment) -> String) -> Rows
 }
 
 /// The repairs that are not paid in full. A cancelled one is not owed.
+/// The total of each repair, whatever is owed of it.
+pub(in crate::shops) fn totals(world: &World) -> Rows {
+    let mut rows = Rows::new();
+    for job in world.jobs.values() {
+        let row = [("total", Some(units(job.total)))];
+        rows.insert(vec![job.core.id.to_string()], row.into());
+    }
+    rows
+}
+
 pub(super) fn outstanding(world: &World, asked: &Asked) -> Rows {
     let mut rows = Rows::new();
     for job in world.jobs.values() {
