@@ -136,6 +136,7 @@ impl Reader {
                 from_at TEXT NOT NULL,
                 to_at   TEXT NOT NULL
             ) STRICT, WITHOUT ROWID;
+            CREATE INDEX temp.days_from ON days (from_at);
             SAVEPOINT days",
         )?;
         for day in days {

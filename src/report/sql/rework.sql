@@ -45,10 +45,16 @@ first AS MATERIALIZED (
         AND (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
 counted AS MATERIALIZED (
-    SELECT d.period, count(*) AS completed, total(f.is_reopened) AS reopened, total(f.is_unsure) AS unsure,
-        total(f.is_unsure AND f.is_reopened) AS unsure_reopened
-    FROM days d JOIN first f ON f.completed_at >= d.from_at AND f.completed_at < d.to_at
-    GROUP BY d.period
+    SELECT period, count(*) AS completed, total(is_reopened) AS reopened, total(is_unsure) AS unsure,
+        total(is_unsure AND is_reopened) AS unsure_reopened
+    FROM (
+        -- The day of each is found by its index: there is none of the repairs.
+        SELECT (SELECT d.period FROM days d WHERE d.from_at <= f.completed_at ORDER BY d.from_at DESC LIMIT 1)
+                AS period, f.is_reopened, f.is_unsure
+        FROM first f
+        WHERE f.completed_at >= (SELECT min(from_at) FROM days) AND f.completed_at < (SELECT max(to_at) FROM days)
+    )
+    GROUP BY period
 )
 SELECT p.period, coalesce(n.completed, 0) AS completed, CAST(coalesce(n.reopened, 0) AS INTEGER) AS reopened,
     round(100.0 * n.reopened / n.completed, 1) AS reopened_percent,

@@ -32,7 +32,7 @@ periods AS MATERIALIZED (
     FROM starts
 ),
 spans AS MATERIALIZED (
-    SELECT d.period, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
+    SELECT d.period, s.open_seconds AS seconds, r.id IS NOT NULL AS is_unsure,
         -- It may have been completed and opened again while status changes were missed.
         r.id IS NULL AND EXISTS (
             SELECT 1
@@ -43,19 +43,19 @@ spans AS MATERIALIZED (
         CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
-ranked AS (
-    SELECT period, days, is_unsure, is_unmeasured,
-        row_number() OVER (PARTITION BY period ORDER BY days NULLS LAST) AS place,
-        count(*) OVER (PARTITION BY period) AS repairs, count(days) OVER (PARTITION BY period) AS known
+-- The times of each period in their order, the unknown ones last.
+lists AS MATERIALIZED (
+    SELECT period, count(*) AS repairs, count(seconds) AS known,
+        json_group_array(seconds ORDER BY seconds NULLS LAST) AS list,
+        sum(is_unsure) AS unsure, sum(is_unmeasured) AS unmeasured
     FROM spans
-),
-typical AS MATERIALIZED (
-    SELECT period, repairs,
-        round(avg(CASE WHEN place IN ((known + 1) / 2, (known + 2) / 2) THEN days END), 2) AS median_days,
-        round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
-        sum(is_unsure) AS unsure, repairs - known + sum(is_unsure + is_unmeasured) AS unmeasured
-    FROM ranked
     GROUP BY period
+),
+typical AS (
+    SELECT period, repairs, unsure, repairs - known + unsure + unmeasured AS unmeasured,
+        round(((list ->> ((known + 1) / 2 - 1)) + (list ->> ((known + 2) / 2 - 1))) / 172800.0, 2) AS median_days,
+        round((list ->> ((9 * known + 9) / 10 - 1)) / 86400.0, 2) AS p90_days
+    FROM lists
 )
 SELECT p.period, coalesce(t.repairs, 0) AS repairs, t.median_days, t.p90_days,
     p.unread AS _more_repairs, t.unsure AS _less_repairs,

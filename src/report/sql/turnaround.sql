@@ -25,7 +25,7 @@ WITH unread AS MATERIALIZED (
     ) AS changes
 ),
 spans AS MATERIALIZED (
-    SELECT coalesce({column}, '{none}') AS {by}, s.open_seconds / 86400.0 AS days, r.id IS NOT NULL AS is_unsure,
+    SELECT coalesce({column}, '{none}') AS {by}, s.open_seconds AS seconds, r.id IS NOT NULL AS is_unsure,
         -- It may have been completed and opened again while status changes were missed.
         r.id IS NULL AND EXISTS (
             SELECT 1
@@ -36,21 +36,21 @@ spans AS MATERIALIZED (
         CROSS JOIN jobs j ON j.id = s.id LEFT JOIN recompleted r ON r.id = s.id
     WHERE (:business IS NULL OR coalesce(j._business, :default_business) = :business)
 ),
-ranked AS (
-    SELECT {by}, days, is_unsure, is_unmeasured,
-        row_number() OVER (PARTITION BY {by} ORDER BY days NULLS LAST) AS place,
-        count(*) OVER (PARTITION BY {by}) AS repairs, count(days) OVER (PARTITION BY {by}) AS known
+-- The times of each in their order, the unknown ones last: a list takes half the time of window functions.
+lists AS MATERIALIZED (
+    SELECT {by}, count(*) AS repairs, count(seconds) AS known,
+        json_group_array(seconds ORDER BY seconds NULLS LAST) AS list,
+        sum(is_unsure) AS unsure, sum(is_unmeasured) AS unmeasured
     FROM spans
+    GROUP BY {by}
 )
 SELECT {by}, repairs,
-    round(avg(CASE WHEN place IN ((known + 1) / 2, (known + 2) / 2) THEN days END), 2)
-        AS median_days,
-    round(max(CASE WHEN place = (9 * known + 9) / 10 THEN days END), 2) AS p90_days,
-    (SELECT changes FROM unread) AS _more_repairs, sum(is_unsure) AS _less_repairs,
-    repairs - known + sum(is_unsure + is_unmeasured) + (SELECT changes FROM unread) AS _unsure_median_days,
-    repairs - known + sum(is_unsure + is_unmeasured) + (SELECT changes FROM unread) AS _unsure_p90_days
-FROM ranked
-GROUP BY {by}
+    round(((list ->> ((known + 1) / 2 - 1)) + (list ->> ((known + 2) / 2 - 1))) / 172800.0, 2) AS median_days,
+    round((list ->> ((9 * known + 9) / 10 - 1)) / 86400.0, 2) AS p90_days,
+    (SELECT changes FROM unread) AS _more_repairs, unsure AS _less_repairs,
+    repairs - known + unsure + unmeasured + (SELECT changes FROM unread) AS _unsure_median_days,
+    repairs - known + unsure + unmeasured + (SELECT changes FROM unread) AS _unsure_p90_days
+FROM lists
 ORDER BY repairs DESC, {by}
 -- note
 SELECT printf('of %,d of these repairs nothing says when they were taken in: they are in no median and no p90', count(*))
