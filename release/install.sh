@@ -27,4 +27,4 @@ else
     echo "install.sh: this system has neither apt, dnf nor zypper; take the tarball from $site" >&2
     exit 1
 fi
-if [ -t 1 ]; then shopmirror init </dev/tty; else echo "Next, as root: shopmirror init"; fi
+if [ -t 0 ]; then shopmirror init; else echo "Next, as root: shopmirror init"; fi

@@ -4,6 +4,8 @@
 //! If the configuration exists, it changes only the keys that its options name, and tries nothing.
 //! It overwrites no other file. If it fails or is cancelled, it leaves nothing behind.
 
+#[cfg(feature = "s3")]
+mod age_key;
 mod ask;
 mod change;
 mod files;
@@ -38,12 +40,20 @@ pub(super) struct Args {
     /// A file that holds the API key; without it, init asks for the key
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     key_file: Option<PathBuf>,
+    /// Print a new pair of keys for off-site backups, and change nothing
+    #[cfg(feature = "s3")]
+    #[arg(long, exclusive = true)]
+    new_age_key: bool,
     #[command(flatten)]
     shop: ShopArgs,
 }
 
 /// Asks, tries, writes, and prints what happens next.
 pub(super) fn run(place: Option<PathBuf>, args: &Args) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "s3")]
+    if args.new_age_key {
+        return age_key::run();
+    }
     let place = Files::place(place);
     let changes = changes(args)?;
     if args.key_file.is_none() && !changes.is_empty() && place.is_file() {

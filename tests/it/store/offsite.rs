@@ -13,8 +13,7 @@ use crate::support::relay::{Line, Relay};
 use crate::support::servers::moto::Moto;
 use crate::support::{Place, Workspace, far_time_of_day, wait_until};
 
-/// A key pair for these tests only.
-const AGE_KEY: &str = "AGE-SECRET-KEY-18PXVYNKNEMN9WJDDPQSWUF3VARSMQKJALM7MFFVY7AJC4WXWQUSQSRU55A";
+/// The public key of a pair whose secret is not needed.
 const RECIPIENT: &str = "age17sw573u84tx7uwgu7gae05unfa08y8gs5qkgx3np29afzsw8wcnse7s68x";
 const MIB: usize = 1024 * 1024;
 
@@ -61,15 +60,27 @@ async fn restored(moto: &Moto, bucket: &str, empty: &Place, key: &[&str]) -> cra
 }
 
 /// A folder as on a new machine: with the login of the bucket, and what opens the backup.
-fn empty_place(workspace: &Workspace) -> Place {
+fn empty_place(workspace: &Workspace, age_key: &str) -> Place {
     let empty = workspace.place();
     for name in ["shopmirror.toml", "api-key"] {
         fs::remove_file(empty.path(name)).unwrap();
     }
     empty.write("login", "AKIDCANARY\nSECRETCANARY\n");
-    empty.write("age-key", &format!("# created: 2026\n{AGE_KEY}\n"));
+    empty.write("age-key", &format!("# created: 2026\n{age_key}\n"));
     empty.write("phrase", "correct horse battery staple\n");
     empty
+}
+
+/// A pair as `init` prints it: the line of the configuration, and the secret key.
+async fn new_age_key() -> (String, String) {
+    let folder = Workspace::start().await.place();
+    let made = folder.run(["init", "--new-age-key"]).await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let line = |start: &str| {
+        let line = made.out.lines().find(|line| line.starts_with(start));
+        line.unwrap_or_else(|| panic!("{start}: {made:?}")).to_owned() + "\n"
+    };
+    (line("age_recipient"), line("AGE-SECRET-KEY-1"))
 }
 
 fn shown(path: &Path) -> Vec<i64> {
@@ -83,7 +94,7 @@ fn shown(path: &Path) -> Vec<i64> {
 #[tokio::test]
 async fn an_empty_machine_is_the_shop_again_by_the_off_site_backup_and_its_key() {
     let Some(moto) = Moto::shared() else { return };
-    let encryption = format!("age_recipient = \"{RECIPIENT}\"\n");
+    let (encryption, age_key) = new_age_key().await;
     let (workspace, place) = offsite(moto, "burnt", &encryption).await;
     let checked = place.run(["check"]).await;
     assert!(checked.out.contains("ok    off-site"), "{checked:?}");
@@ -100,7 +111,7 @@ async fn an_empty_machine_is_the_shop_again_by_the_off_site_backup_and_its_key()
     let left = fs::read_dir(place.path("backups")).unwrap().count();
     assert_eq!(left, 1, "the archive is not kept beside the backup");
 
-    let empty = empty_place(&workspace);
+    let empty = empty_place(&workspace, &age_key);
     let wrong = restored(moto, "burnt", &empty, &["--passphrase-file", "phrase"]).await;
     assert_eq!(wrong.code, Some(65), "{wrong:?}");
     assert!(wrong.err.contains("--age-key FILE"), "{wrong:?}");
@@ -166,7 +177,7 @@ async fn off_site_the_newest_stay_and_other_objects_are_not_touched() {
     left.sort();
     assert_eq!(moto.objects("pruned").await, left);
     daemon.stop().await;
-    let empty = empty_place(&workspace);
+    let empty = empty_place(&workspace, "");
     let back = restored(moto, "pruned", &empty, &["--passphrase-file", "phrase"]).await;
     assert_eq!(back.code, Some(0), "{back:?}");
 }
