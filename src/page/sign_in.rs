@@ -143,10 +143,10 @@ impl SignIn {
             Denied::Wait(_) => "too many wrong tokens came from this address: try again later\n",
             Denied::OtherRole => "this token shows nothing here; a token for the wall has /wall\n",
         };
-        let body = if asks_for_data(uri) {
-            Json(json!({ "error": text.trim_end() })).into_response()
-        } else if accepts_pages(headers) {
+        let body = if accepts_pages(headers) {
             form(denied, uri).into_response()
+        } else if asks_for_data(uri) {
+            Json(json!({ "error": text.trim_end() })).into_response()
         } else {
             text.into_response()
         };

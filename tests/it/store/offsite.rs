@@ -78,7 +78,9 @@ async fn new_age_key() -> (String, String) {
     assert_eq!(made.code, Some(0), "{made:?}");
     let line = |start: &str| {
         let line = made.out.lines().find(|line| line.starts_with(start));
-        line.unwrap_or_else(|| panic!("{start}: {made:?}")).to_owned() + "\n"
+        line.unwrap_or_else(|| panic!("{start}: {made:?}"))
+            .to_owned()
+            + "\n"
     };
     (line("age_recipient"), line("AGE-SECRET-KEY-1"))
 }
