@@ -128,7 +128,7 @@ fn beside(
     }
     let put = copy(move |control| store::restore_beside(&store, &from, &database, control));
     let facts = put.context(problem)?;
-    write_new(&readers, for_readers)
+    write_new(&readers, for_readers.as_bytes())
         .with_context(|| format!("could not write {}", readers.display()))?;
     let text = format!(
         "{} holds {}\nlook at it with `shopmirror --config {} report open-repairs`, or open it with \
@@ -188,13 +188,13 @@ fn replaced(store: &Path, file: &Path) -> anyhow::Result<(Restored, String)> {
 }
 
 /// Writes a file that is not there, for the owner of its folder and its group.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o640)
         .open(path)?;
     owner::give_to_folder(&file, path);
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     file.sync_all()
 }

@@ -24,6 +24,9 @@ use crate::store::{
 
 /// A file with a key, a login or a passphrase is no longer than this.
 const SECRET_MAX: u64 = 64 * 1024;
+/// Why a backup cannot be put back by itself.
+const NO_CONFIGURATION: &str = "it holds no configuration that can be read: write one, name it with \
+    --config FILE, and run the same command again";
 /// The fetched database, until it is in its place.
 const FETCHED: &str = "fetched.db";
 
@@ -193,7 +196,7 @@ fn fetch(
         let path = match (database, existing_store(config), &texts.configuration) {
             (Some(path), _, _) | (None, Some(path), _) => path,
             (None, None, Some(text)) => Config::store_path_in(text, config),
-            (None, None, None) => return Err(io::Error::other("it holds no configuration")),
+            (None, None, None) => return Err(io::Error::other(NO_CONFIGURATION)),
         };
         let folder = owner::folder_of(&path);
         owner::create_folder(folder)?;
@@ -274,7 +277,7 @@ fn put_configuration(text: &str, config: &Path) -> anyhow::Result<String> {
     let failed = || format!("could not write {}", config.display());
     let folder = owner::folder_of(config);
     owner::create_folder(folder).with_context(failed)?;
-    match write_new(config, text) {
+    match write_new(config, text.as_bytes()) {
         Ok(()) => Ok(format!(
             "{} is the configuration of the backup\n",
             config.display()
@@ -289,7 +292,7 @@ fn put_configuration(text: &str, config: &Path) -> anyhow::Result<String> {
 
 /// Writes the reports that are not there; returns how many.
 fn put_reports(
-    reports: &[(String, String)],
+    reports: &[(String, Vec<u8>)],
     configuration: &str,
     config: &Path,
 ) -> anyhow::Result<usize> {
@@ -299,9 +302,9 @@ fn put_reports(
     owner::create_folder(&folder)
         .with_context(|| format!("could not make {}", folder.display()))?;
     let mut written = 0;
-    for (name, text) in reports {
+    for (name, content) in reports {
         let path = folder.join(name);
-        match write_new(&path, text) {
+        match write_new(&path, content) {
             Ok(()) => written += 1,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {

@@ -54,10 +54,10 @@ pub enum ArchiveKey {
 /// What an archive held beside the database.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ArchiveTexts {
-    /// The configuration.
+    /// The configuration; `None` if there is none that can be read.
     pub configuration: Option<String>,
-    /// The names and the texts of the reports.
-    pub reports: Vec<(String, String)>,
+    /// The names and the contents of the reports, as they are in their files.
+    pub reports: Vec<(String, Vec<u8>)>,
 }
 
 /// Why an archive cannot be written or read.
@@ -185,14 +185,15 @@ pub fn read(
         let mut entry = entry.map_err(damaged)?;
         let name = entry.path()?.to_string_lossy().into_owned();
         if name == CONFIGURATION {
-            texts.configuration = Some(text_of(&mut entry)?);
+            // One that is no text must not hide the database behind it.
+            texts.configuration = String::from_utf8(content_of(&mut entry)?).ok();
         } else if let Some(report) = name.strip_prefix(REPORTS) {
             if texts.reports.len() >= REPORTS_MAX || report.contains('/') {
                 return Err(ArchiveError::Damaged("its reports cannot be".to_owned()));
             }
             texts
                 .reports
-                .push((report.to_owned(), text_of(&mut entry)?));
+                .push((report.to_owned(), content_of(&mut entry)?));
         } else if name == DATABASE
             && let Some(place) = place.take()
         {
@@ -216,13 +217,11 @@ fn damaged(error: io::Error) -> ArchiveError {
     }
 }
 
-fn text_of(entry: &mut impl Read) -> Result<String, ArchiveError> {
-    let mut text = String::new();
-    entry
-        .take(TEXT_MAX)
-        .read_to_string(&mut text)
-        .map_err(damaged)?;
-    Ok(text)
+fn content_of(entry: &mut impl Read) -> Result<Vec<u8>, ArchiveError> {
+    let mut content = Vec::new();
+    let read = entry.take(TEXT_MAX).read_to_end(&mut content);
+    read.map_err(damaged)?;
+    Ok(content)
 }
 
 fn decrypted<R: BufRead>(
@@ -271,12 +270,15 @@ mod tests {
 
     use super::*;
 
+    /// A report that is no UTF-8: it must not cost the database.
+    const LATIN_1: &[u8] = b"select 1 -- f\xe4llig";
+
     fn files(dir: &TempDir) -> ArchiveFiles {
         let path = |name: &str| dir.path().join(name);
         fs::create_dir(path("reports")).unwrap();
         fs::write(path("mirror.db"), "a database ".repeat(10_000)).unwrap();
         fs::write(path("shop.toml"), "[workspace]").unwrap();
-        fs::write(path("reports/late.sql"), "select 1").unwrap();
+        fs::write(path("reports/late.sql"), LATIN_1).unwrap();
         fs::write(path("reports/notes.txt"), "no report").unwrap();
         ArchiveFiles {
             database: path("mirror.db"),
@@ -322,7 +324,7 @@ mod tests {
             assert!(!bytes.windows(10).any(|part| part == b"a database"));
             let (texts, database) = read_back(&dir, &bytes, opens).unwrap();
             assert_eq!(texts.configuration.as_deref(), Some("[workspace]"));
-            let report = ("late.sql".to_owned(), "select 1".to_owned());
+            let report = ("late.sql".to_owned(), LATIN_1.to_vec());
             assert_eq!(texts.reports, [report]);
             assert_eq!(database, fs::read(&files.database).unwrap());
             for key in refused {
