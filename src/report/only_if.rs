@@ -18,7 +18,7 @@ use crate::store::SqlValue;
 /// [`ReportError::Refused`] if the report has no such column.
 pub fn has_reason(only_if: &OnlyIf, answer: &Answer) -> Result<bool, ReportError> {
     let test = match only_if {
-        OnlyIf::Rows => return Ok(!answer.rows.is_empty()),
+        OnlyIf::Rows => return Ok(!answer.rows.is_empty() || may_lack_rows(answer)),
         OnlyIf::AnyRow(test) => test,
     };
     let columns = &answer.columns;
@@ -30,7 +30,15 @@ pub fn has_reason(only_if: &OnlyIf, answer: &Answer) -> Result<bool, ReportError
             columns.join(", ")
         )));
     };
-    Ok(answer.rows.iter().any(|row| meets(test, &row[column])))
+    Ok(may_lack_rows(answer) || answer.rows.iter().any(|row| meets(test, &row[column])))
+}
+
+/// Whether a list may have rows that the answer does not show.
+fn may_lack_rows(answer: &Answer) -> bool {
+    let Some(found) = &answer.found else {
+        return false;
+    };
+    !matches!(found.exactness, Exactness::Exact | Exactness::AtMost)
 }
 
 fn meets(test: &RowTest, cell: &Cell) -> bool {
@@ -38,11 +46,11 @@ fn meets(test: &RowTest, cell: &Cell) -> bool {
         return meets_as_text(test, cell);
     };
     let (least, most) = match cell.exactness {
-        Exactness::Exact | Exactness::About => (number, number),
+        Exactness::Exact => (number, number),
         Exactness::AtLeast => (number, f64::INFINITY),
         Exactness::AtMost => (f64::NEG_INFINITY, number),
         Exactness::Between { upper } => (number, upper),
-        Exactness::Unknown => (f64::NEG_INFINITY, f64::INFINITY),
+        Exactness::About | Exactness::Unknown => (f64::NEG_INFINITY, f64::INFINITY),
     };
     match test.comparison {
         Comparison::Less => least < wanted,
@@ -90,6 +98,7 @@ mod tests {
         assert!(met("late > 3", 1.into(), Exactness::AtLeast));
         assert!(!met("late < 1", 1.into(), Exactness::AtLeast));
         assert!(met("late < 1", 5.into(), Exactness::AtMost));
+        assert!(met("late > 10", 10.into(), Exactness::About));
         let range = Exactness::Between { upper: 6.0 };
         assert!(met("late = 5", 4.into(), range) && !met("late > 6", 4.into(), range));
         assert!(met("status = Ready", "Ready".to_owned().into(), exact));
