@@ -44,3 +44,8 @@ SELECT printf('%,d cancelled %s not owed', count(*), iif(count(*) = 1, 'repair i
 FROM json_each(:repairs) r CROSS JOIN jobs j ON j.id = r.value CROSS JOIN _job_states s ON s.id = j.id
 WHERE s.is_cancelled AND j._total_amount > coalesce(s.paid, 0)
 HAVING count(*) > 0
+-- note
+SELECT printf('%,d %s gone from the list and counted in neither sum', count(*), iif(count(*) = 1, 'repair is', 'repairs are'))
+FROM json_each(:repairs) r
+WHERE NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = r.value)
+HAVING count(*) > 0

@@ -62,6 +62,16 @@ async fn a_customer_owes_what_all_repairs_but_the_cancelled_ones_say_and_a_doubt
     let note = "Of 1 repair it is not known what it costs.";
     assert!(page.body.contains(note), "{page:?}");
     daemon.stop().await;
+
+    let gone = "UPDATE jobs SET _vanished_at = '2026-01-03T10:00:00.000000Z' WHERE id = '60'";
+    place.writer().execute_batch(gone).unwrap();
+    let daemon = place.started().await;
+    let site = Site::of(&place).await;
+    site.is_ready().await;
+    let note = "1 repair is gone from the list and counted in neither sum.";
+    site.get_when(path, "which repair is left out", says(note))
+        .await;
+    daemon.stop().await;
 }
 
 #[tokio::test]
