@@ -100,6 +100,7 @@ impl RunningTasks {
                 offsite,
                 reports: config.reports.folder.clone(),
                 daemon: daemon.clone(),
+                clocks: clocks.clone(),
             };
             tasks.spawn(offsite.run(finish.clone()));
         }

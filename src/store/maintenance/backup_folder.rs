@@ -115,16 +115,30 @@ impl BackupFolder {
             .join(format!("{}-{}.db", self.stem, name_stamp(at)))
     }
 
-    /// Creates the folder unless it exists, with mode 0750, and removes what a killed process left.
+    /// Creates the folder unless it exists, with mode 0750, and removes the archives that a killed
+    /// process left unfinished. A backup may be written meanwhile.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    #[cfg(feature = "s3")]
+    pub(super) fn prepare_for_archive(&self) -> io::Result<()> {
+        owner::create_folder(&self.folder)?;
+        for name in self.names()? {
+            if is_partial_of(&self.archive_name(), &name) {
+                fs::remove_file(self.folder.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the folder unless it exists, with mode 0750, and removes the backups that a killed
+    /// process left unfinished. An archive may be written meanwhile.
     ///
     /// # Errors
     /// If the folder cannot be made or read.
     pub fn prepare(&self) -> io::Result<()> {
         owner::create_folder(&self.folder)?;
         for name in self.names()? {
-            if is_partial_of(&self.archive_name(), &name) {
-                fs::remove_file(self.folder.join(&name))?;
-            }
             // `mirror-20261121T033000Z.db.4gT7x1.partial`, or its journal.
             if let Some((whole, _)) = name.rsplit_once(PARTIAL)
                 && let Some((backup, _)) = whole.rsplit_once('.')

@@ -74,6 +74,8 @@ struct Pending {
     upload: Option<String>,
     /// What each part that was sent was answered with.
     sent: Vec<String>,
+    /// The public key for which it is encrypted; `None` for a passphrase.
+    recipient: Option<String>,
 }
 
 impl OffsiteBackup {
@@ -153,6 +155,33 @@ impl OffsiteBackups {
         Ok(format!("{}/{stem}-{stamp}.{store}{SUFFIX}", self.prefix))
     }
 
+    /// Drops the archive that an earlier process was sending, unless it is encrypted for the same
+    /// public key. Of a passphrase nothing is kept that could be compared.
+    ///
+    /// # Errors
+    /// [`OffsiteError::Prepare`]
+    pub async fn drop_other_archive(
+        &self,
+        folder: &BackupFolder,
+        encryption: &Encryption,
+    ) -> Result<(), OffsiteError> {
+        let Some(pending) = stored(folder) else {
+            return Ok(());
+        };
+        if pending.recipient.is_some() && pending.recipient == recipient_of(encryption) {
+            return Ok(());
+        }
+        self.give_up(&pending).await;
+        remove_pending(folder)?;
+        Ok(())
+    }
+
+    /// Whether an object is still being sent: it was not checked, although it may be in the list.
+    #[must_use]
+    pub fn is_unfinished(&self, folder: &BackupFolder, object: &str) -> bool {
+        stored(folder).is_some_and(|pending| pending.object == object)
+    }
+
     /// Sends a backup under the name `object`, with what was sent of it before; returns how many
     /// bytes the object has. Dropped or failed, it goes on with the next call.
     ///
@@ -168,7 +197,9 @@ impl OffsiteBackups {
         let mut pending = match stored(folder) {
             Some(pending) if pending.object == object => pending,
             before => {
-                self.give_up(before).await;
+                if let Some(before) = before {
+                    self.give_up(&before).await;
+                }
                 let folder = folder.clone();
                 let object = object.to_owned();
                 let making = tokio::task::spawn_blocking(move || {
@@ -182,6 +213,7 @@ impl OffsiteBackups {
             && error.ends_upload()
         {
             // The next call begins again, with the archive that is there.
+            self.give_up(&pending).await;
             pending.upload = None;
             pending.sent.clear();
             store(folder, &pending)?;
@@ -215,11 +247,9 @@ impl OffsiteBackups {
     }
 
     /// Has the service forget an upload that will not go on.
-    async fn give_up(&self, pending: Option<Pending>) {
-        if let Some(pending) = pending
-            && let Some(id) = pending.upload
-        {
-            Upload::give_up(&self.client, &pending.object, &id).await;
+    async fn give_up(&self, pending: &Pending) {
+        if let Some(id) = &pending.upload {
+            Upload::give_up(&self.client, &pending.object, id).await;
         }
     }
 
@@ -241,12 +271,6 @@ impl OffsiteBackups {
             self.client.remove(&object).await?;
         }
         Ok(())
-    }
-
-    /// The client of the bucket.
-    #[must_use]
-    pub fn client(&self) -> &S3Client {
-        &self.client
     }
 }
 
@@ -274,7 +298,7 @@ fn prepare(
     files: &ArchiveFiles,
     encryption: &Encryption,
 ) -> Result<Pending, OffsiteError> {
-    folder.prepare()?;
+    folder.prepare_for_archive()?;
     remove_pending(folder)?;
     let archive = folder.archive();
     let partial = backup::partial(&archive)?;
@@ -288,9 +312,17 @@ fn prepare(
         bytes,
         upload: None,
         sent: Vec::new(),
+        recipient: recipient_of(encryption),
     };
     store(folder, &pending)?;
     Ok(pending)
+}
+
+fn recipient_of(encryption: &Encryption) -> Option<String> {
+    match encryption {
+        Encryption::Recipient(key) => Some(key.clone()),
+        Encryption::Passphrase(_) => None,
+    }
 }
 
 /// What is being sent from this folder; `None` also if its archive is not as it was noted.

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shopmirror::net::s3::{S3Access, S3Client, Upload};
 
 use super::backup::{filled, one, opened};
@@ -272,4 +272,31 @@ async fn an_upload_that_was_cut_sends_only_what_is_missing_and_counts_when_it_is
     moto.put("cut", "object", &"x".repeat(12 * MIB)).await;
     let refused = upload.finish(&id, &tags).await.unwrap_err();
     assert!(refused.ends_upload(), "{refused}");
+}
+
+#[tokio::test]
+async fn an_object_that_was_not_checked_is_sent_again_although_the_bucket_has_it() {
+    let Some(moto) = Moto::shared() else { return };
+    let encryption = format!("age_recipient = \"{RECIPIENT}\"\n");
+    let (_workspace, place) = offsite(moto, "unchecked", &encryption).await;
+    let daemon = place.started().await;
+    let status = sent(&place).await;
+    daemon.stop().await;
+    let object = status["offsite"]["last_object"].as_str().unwrap();
+    let whole = moto.object("unchecked", object).await;
+    // What a process leaves that was killed between the last part and the check.
+    let note = json!({
+        "object": object, "bytes": whole.len(), "upload": null, "sent": [], "recipient": RECIPIENT,
+    });
+    fs::write(place.path("backups/mirror-offsite.json"), note.to_string()).unwrap();
+    fs::write(place.path("backups/mirror-offsite.age"), &whole).unwrap();
+    moto.put("unchecked", object, "damaged").await;
+    let daemon = place.started().await;
+    place
+        .status_when("the archive is sent", |_| {
+            !place.path("backups/mirror-offsite.json").exists()
+        })
+        .await;
+    daemon.stop().await;
+    assert!(moto.object("unchecked", object).await == whole);
 }
