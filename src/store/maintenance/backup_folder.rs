@@ -15,7 +15,9 @@ use jiff::tz::TimeZone;
 
 use crate::files::owner;
 use crate::store::identity::Identities;
-use crate::store::maintenance::backup::{PARTIAL, is_partial_of};
+#[cfg(feature = "s3")]
+use crate::store::maintenance::backup;
+use crate::store::maintenance::backup::PARTIAL;
 use crate::store::open;
 
 /// The time in a name: `20261121T033000Z`.
@@ -92,43 +94,11 @@ impl BackupFolder {
         &self.stem
     }
 
-    fn archive_name(&self) -> String {
-        format!("{}-offsite.age", self.stem)
-    }
-
-    /// The file of the archive that is being sent off-site.
-    #[cfg(feature = "s3")]
-    pub(super) fn archive(&self) -> PathBuf {
-        self.folder.join(self.archive_name())
-    }
-
-    /// The file that says how far that archive was sent.
-    #[cfg(feature = "s3")]
-    pub(super) fn archive_note(&self) -> PathBuf {
-        self.folder.join(format!("{}-offsite.json", self.stem))
-    }
-
     /// Where a backup begun at `at` is written.
     #[must_use]
     pub fn path(&self, at: Timestamp) -> PathBuf {
         self.folder
             .join(format!("{}-{}.db", self.stem, name_stamp(at)))
-    }
-
-    /// Creates the folder unless it exists, with mode 0750, and removes the archives that a killed
-    /// process left unfinished. A backup may be written meanwhile.
-    ///
-    /// # Errors
-    /// If the folder cannot be made or read.
-    #[cfg(feature = "s3")]
-    pub(super) fn prepare_for_archive(&self) -> io::Result<()> {
-        owner::create_folder(&self.folder)?;
-        for name in self.names()? {
-            if is_partial_of(&self.archive_name(), &name) {
-                fs::remove_file(self.folder.join(&name))?;
-            }
-        }
-        Ok(())
     }
 
     /// Creates the folder unless it exists, with mode 0750, and removes the backups that a killed
@@ -213,6 +183,39 @@ impl BackupFolder {
             .strip_prefix('-')?
             .strip_suffix(".db")?;
         stamp_of(stamp)
+    }
+}
+
+/// The archive of the off-site backup, which lies beside the backups while it is sent.
+#[cfg(feature = "s3")]
+impl BackupFolder {
+    fn archive_name(&self) -> String {
+        format!("{}-offsite.age", self.stem)
+    }
+
+    /// The file of the archive that is being sent off-site.
+    pub(super) fn archive(&self) -> PathBuf {
+        self.folder.join(self.archive_name())
+    }
+
+    /// The file that says how far that archive was sent.
+    pub(super) fn archive_note(&self) -> PathBuf {
+        self.folder.join(format!("{}-offsite.json", self.stem))
+    }
+
+    /// Creates the folder unless it exists, with mode 0750, and removes the archives that a killed
+    /// process left unfinished. A backup may be written meanwhile.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub(super) fn prepare_for_archive(&self) -> io::Result<()> {
+        owner::create_folder(&self.folder)?;
+        for name in self.names()? {
+            if backup::is_partial_of(&self.archive_name(), &name) {
+                fs::remove_file(self.folder.join(&name))?;
+            }
+        }
+        Ok(())
     }
 }
 
