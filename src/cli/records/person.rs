@@ -1,22 +1,22 @@
 //! `records --person`: all that is stored of one person, for a person who asks. As `forget
 //! --person` it lists first, and writes what the list with a code holds.
 
-use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::json;
 use shopmirror_core::clock::stamp;
+use tempfile::NamedTempFile;
 
 use super::{Args, Form};
 use crate::cli::exit::{TRY_AGAIN, USAGE, refuse};
 use crate::cli::output::{self, Output};
 use crate::cli::person;
 use crate::cli::record_line::{NAMING, RecordLine};
+use crate::files::owner;
 use crate::store::Reader;
 
 /// Lists the records of a person, or writes all that is stored of them.
@@ -79,12 +79,9 @@ fn write_file(
     path: &Path,
 ) -> anyhow::Result<usize> {
     let failed = || format!("could not write {}", path.display());
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(failed)?;
+    // It gets its name when it is whole, and only its owner may read it.
+    let folder = owner::folder_of(path);
+    let file = NamedTempFile::new_in(folder).with_context(failed)?;
     let mut out = BufWriter::new(file);
     let head = json!({"person": words, "made_at": stamp(jiff::Timestamp::now())});
     let head = head.to_string();
@@ -104,7 +101,9 @@ fn write_file(
     }
     out.write_all(b"\n]}\n").with_context(failed)?;
     let file = out.into_inner().map_err(|error| error.into_error());
-    file.and_then(|file| file.sync_all()).with_context(failed)?;
+    let file = file.with_context(failed)?;
+    file.as_file().sync_all().with_context(failed)?;
+    file.persist_noclobber(path).with_context(failed)?;
     Ok(written)
 }
 
