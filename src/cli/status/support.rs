@@ -166,6 +166,10 @@ fn log(config: &Path) -> anyhow::Result<String> {
         ])
         .output()
         .context("journalctl")?;
+    if !lines.status.success() {
+        let why = String::from_utf8_lossy(&lines.stderr);
+        anyhow::bail!("journalctl: {}", why.trim());
+    }
     Ok(String::from_utf8_lossy(&lines.stdout).into_owned())
 }
 
