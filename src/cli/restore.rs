@@ -56,7 +56,7 @@ struct OffsiteArgs {
     /// lines
     #[arg(long, value_name = "FILE", requires = "from", value_hint = ValueHint::FilePath)]
     login: Option<PathBuf>,
-    /// The file with the secret age key, as `age-keygen` writes it
+    /// The file with the secret age key, as `init --new-age-key` prints it
     #[arg(long, value_name = "FILE", requires = "from", value_hint = ValueHint::FilePath)]
     age_key: Option<PathBuf>,
     /// The file with the passphrase, if the backups were encrypted with one

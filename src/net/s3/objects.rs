@@ -27,8 +27,8 @@ pub(super) const SHORT_ANSWER: BodyLimit = BodyLimit {
 };
 /// Objects in one page of a list.
 const PAGE: usize = 500;
-/// The most objects of a list.
-const MOST_OBJECTS: usize = 20_000;
+/// The most pages of a list.
+const MOST_PAGES: usize = 40;
 
 /// Why the storage did not do what it was asked for, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,8 +55,9 @@ pub enum S3Error {
     Altered(String),
     /// The list is longer than one that is read.
     #[error(
-        "more than {MOST_OBJECTS} objects begin with the prefix: give the backups a `prefix` that \
-         nothing else uses"
+        "more than {} objects begin with the prefix: give the backups a `prefix` that nothing else \
+         uses",
+        MOST_PAGES * PAGE
     )]
     TooMany,
     /// The file that is sent cannot be read.
@@ -111,7 +112,7 @@ impl S3Client {
     pub async fn list(&self, prefix: &str) -> Result<Vec<S3Object>, S3Error> {
         let mut objects = Vec::new();
         let mut token: Option<String> = None;
-        loop {
+        for _ in 0..MOST_PAGES {
             let mut action = ListObjectsV2::new(&self.bucket, Some(&self.credentials));
             action.with_prefix(prefix);
             action.with_max_keys(PAGE);
@@ -131,10 +132,8 @@ impl S3Client {
             if token.is_none() {
                 return Ok(objects);
             }
-            if objects.len() >= MOST_OBJECTS {
-                return Err(S3Error::TooMany);
-            }
         }
+        Err(S3Error::TooMany)
     }
 
     /// The length of an object.
