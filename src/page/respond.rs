@@ -96,21 +96,20 @@ pub(super) fn router(context: Arc<PageContext>) -> Router {
     router.with_state(context).layer(guard)
 }
 
+/// What a page waits for before it reads the store.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// A turn to read.
+    Read,
+    /// The one turn of reports as well.
+    Report,
+}
+
 fn from_store<Q>(make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
 where
     Q: DeserializeOwned + Send + 'static,
 {
-    get(
-        async move |State(context): State<Arc<PageContext>>,
-                    viewer: Viewer,
-                    Asked(query): Asked<Q>| {
-            let shown_to = viewer.clone();
-            let response = context
-                .read(move |reader, context| make(reader, context, &viewer, &query))
-                .await;
-            response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
-        },
-    )
+    in_turn(Turn::Read, make)
 }
 
 /// As [`from_store`], for what reads a report.
@@ -118,14 +117,25 @@ fn from_report<Q>(make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
 where
     Q: DeserializeOwned + Send + 'static,
 {
+    in_turn(Turn::Report, make)
+}
+
+fn in_turn<Q>(turn: Turn, make: FromStore<Q>) -> MethodRouter<Arc<PageContext>>
+where
+    Q: DeserializeOwned + Send + 'static,
+{
     get(
         async move |State(context): State<Arc<PageContext>>,
                     viewer: Viewer,
                     Asked(query): Asked<Q>| {
             let shown_to = viewer.clone();
-            let response = context
-                .read_report(move |reader, context| make(reader, context, &viewer, &query))
-                .await;
+            let read = move |reader: &mut Reader, context: &PageContext| {
+                make(reader, context, &viewer, &query)
+            };
+            let response = match turn {
+                Turn::Read => context.read(read).await,
+                Turn::Report => context.read_report(read).await,
+            };
             response.unwrap_or_else(|why| not_shown(&context, &shown_to, &why))
         },
     )
