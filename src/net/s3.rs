@@ -20,7 +20,7 @@ use url::Url;
 
 use super::http::{Answer, HttpClient, NoResponse, ProxyAddress};
 use super::tls::TlsError;
-pub use objects::{S3Error, S3Object};
+pub use objects::S3Error;
 pub use reader::ObjectReader;
 pub use upload::Upload;
 

@@ -95,22 +95,13 @@ impl S3Error {
     }
 }
 
-/// One object of a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct S3Object {
-    /// Its whole name.
-    pub name: String,
-    /// Its length in bytes.
-    pub bytes: u64,
-}
-
 impl S3Client {
-    /// The objects whose names begin with `prefix`, in the order of their names.
+    /// The names of the objects that begin with `prefix`, in their order.
     ///
     /// # Errors
     /// [`S3Error`]
-    pub async fn list(&self, prefix: &str) -> Result<Vec<S3Object>, S3Error> {
-        let mut objects = Vec::new();
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>, S3Error> {
+        let mut names = Vec::new();
         let mut token: Option<String> = None;
         for _ in 0..MOST_PAGES {
             let mut action = ListObjectsV2::new(&self.bucket, Some(&self.credentials));
@@ -123,14 +114,11 @@ impl S3Client {
             let text = self.text_of(Method::GET, url).await?;
             let page = ListObjectsV2::parse_response(&text).map_err(|_| S3Error::NoService)?;
             for object in page.contents {
-                objects.push(S3Object {
-                    name: decoded(&object.key, page.encoding_type.as_deref()),
-                    bytes: object.size.unwrap_or_default(),
-                });
+                names.push(decoded(&object.key, page.encoding_type.as_deref()));
             }
             token = page.next_continuation_token;
             if token.is_none() {
-                return Ok(objects);
+                return Ok(names);
             }
         }
         Err(S3Error::TooMany)

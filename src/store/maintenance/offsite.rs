@@ -119,8 +119,8 @@ impl OffsiteBackups {
     /// [`OffsiteError::Storage`]
     pub async fn list(&self) -> Result<Vec<OffsiteBackup>, OffsiteError> {
         let mut backups = Vec::new();
-        for object in self.client.list(&format!("{}/", self.prefix)).await? {
-            if let Some(backup) = parse(&self.prefix, &object.name) {
+        for name in self.client.list(&format!("{}/", self.prefix)).await? {
+            if let Some(backup) = parse(&self.prefix, &name) {
                 backups.push(backup);
             }
         }
